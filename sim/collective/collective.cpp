@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives as NCCL runs them at large messages: rings, the double binary tree of all-reduce, direct all-to-all.
+//
+// Fixed time: a base (all of it for all-reduce and all-to-all, half for the others), plus per hop of a ring or per
+// doubling of a tree over the nodes of the group (over its devices if nodes have no fabric of their own), plus the
+// excess of small messages, V/rate * r / (1 + V/ramp_bytes) with r growing with log2(ranks) up to 8 ranks. The
+// constants are fits to public measurements and live in the platform file (CollectiveFigures). Flows: a rank of a ring
+// sends V = ring_volume; a rank of the double binary tree sends the whole tensor once up and once down (2 x size) over
+// the same hops. NVLink SHARP (in-network reduction) lowers the bytes of an all-reduce of 8 or more ranks in a node.
+// All-to-all is n(n-1) direct messages, made larger by efficiency / all_to_all_efficiency, so that a link moves them at
+// the rate measured for all-to-all. Leaves out: the steps of a ring (it moves at fluid rates), channels and protocols,
+// stragglers among the ranks, copies for PXN, the root's place in a broadcast (the chain starts at the lowest device).
+#include "sim/collective/collective.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace plansim {
+
+std::string_view name_of(CollectiveKind kind) {
+    switch (kind) {
+        case CollectiveKind::all_reduce:
+            return "all_reduce";
+        case CollectiveKind::all_gather:
+            return "all_gather";
+        case CollectiveKind::reduce_scatter:
+            return "reduce_scatter";
+        case CollectiveKind::all_to_all:
+            return "all_to_all";
+        case CollectiveKind::broadcast:
+            return "broadcast";
+    }
+    PLANSIM_CHECK(false, "unknown collective");
+}
+
+std::string_view name_of(CollectiveAlgorithm algorithm) {
+    switch (algorithm) {
+        case CollectiveAlgorithm::automatic:
+            return "automatic";
+        case CollectiveAlgorithm::ring:
+            return "ring";
+        case CollectiveAlgorithm::tree:
+            return "tree";
+        case CollectiveAlgorithm::direct:
+            return "direct";
+    }
+    PLANSIM_CHECK(false, "unknown algorithm");
+}
+
+namespace {
+
+/// NCCL has one algorithm for every kind but all_reduce; a wish for another one is not followed.
+CollectiveAlgorithm feasible(CollectiveKind kind, CollectiveAlgorithm wish) {
+    if (kind == CollectiveKind::all_to_all) return CollectiveAlgorithm::direct;
+    return kind == CollectiveKind::all_reduce && wish == CollectiveAlgorithm::tree ? CollectiveAlgorithm::tree
+                                                                                   : CollectiveAlgorithm::ring;
+}
+
+/// Members of a group in the order of its ring, and where each node's members begin.
+struct Layout {
+    std::vector<DeviceId> members;
+    std::vector<std::size_t> starts;  // of each node's run in members, then members.size(); devices: one run each
+    bool within_node = false;         // all in one node that has a fabric
+
+    [[nodiscard]] std::size_t spans() const { return starts.size() - 1; }
+    [[nodiscard]] std::size_t run(std::size_t node) const { return starts[node + 1] - starts[node]; }
+};
+
+/// Orders the devices of a torus so that most neighbours of the order are neighbours on the torus: rows that run back
+/// and forth (boustrophedon). Coordinates are counted among those that occur, so that strided groups keep the order.
+void order_as_snake(std::vector<DeviceId>& members, const std::vector<std::int64_t>& dims) {
+    struct Place {
+        std::vector<std::int64_t> coordinates;
+        std::int64_t position = 0;
+        DeviceId device = 0;
+    };
+    std::vector<Place> places;
+    places.reserve(members.size());
+    for (const DeviceId device : members) {
+        Place place{{}, 0, device};
+        std::int64_t rest = device;
+        for (const std::int64_t size : dims) {
+            place.coordinates.push_back(rest % size);
+            rest /= size;
+        }
+        places.push_back(std::move(place));
+    }
+    for (std::size_t axis = dims.size(); axis-- > 0;) {
+        std::vector<std::int64_t> occurring;
+        occurring.reserve(places.size());
+        for (const Place& place : places)
+            occurring.push_back(place.coordinates[axis]);
+        std::sort(occurring.begin(), occurring.end());
+        occurring.erase(std::unique(occurring.begin(), occurring.end()), occurring.end());
+        const auto size = static_cast<std::int64_t>(occurring.size());
+        for (Place& place : places) {
+            const auto found = std::lower_bound(occurring.begin(), occurring.end(), place.coordinates[axis]);
+            const std::int64_t step = found - occurring.begin();
+            place.position = place.position * size + (place.position % 2 == 0 ? step : size - 1 - step);
+        }
+    }
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+        return a.position != b.position ? a.position < b.position : a.device < b.device;
+    });
+    for (std::size_t rank = 0; rank < members.size(); ++rank)
+        members[rank] = places[rank].device;
+}
+
+Layout lay_out(const Group& group, const Topology& topology) {
+    Layout layout;
+    layout.members = group;
+    std::sort(layout.members.begin(), layout.members.end());  // also by node: devices are numbered node by node
+    PLANSIM_CHECK(std::adjacent_find(layout.members.begin(), layout.members.end()) == layout.members.end(),
+                  "a device is twice in a group");
+    const bool by_node = topology.has_node_fabric();
+    if (!by_node && !topology.torus_dims().empty()) order_as_snake(layout.members, topology.torus_dims());
+    for (std::size_t rank = 0; rank < layout.members.size(); ++rank)
+        if (rank == 0 || !by_node || !topology.same_node(layout.members[rank - 1], layout.members[rank]))
+            layout.starts.push_back(rank);
+    layout.starts.push_back(layout.members.size());
+    layout.within_node = by_node && layout.spans() == 1;
+    return layout;
+}
+
+/// Every member of a node hands `volume` on to the next one of the node, and every node to the next node, split over
+/// as many members as both nodes have. A chain (broadcast) is a ring without its last hop.
+std::vector<HopFlow> ring_over_nodes(const Layout& layout, Bytes volume, bool closed) {
+    std::vector<HopFlow> flows;
+    const std::size_t nodes = layout.spans();
+    for (std::size_t node = 0; node < nodes; ++node) {
+        const DeviceId* members = layout.members.data() + layout.starts[node];
+        const std::size_t run = layout.run(node);
+        for (std::size_t rank = 0; run > 1 && rank < (closed ? run : run - 1); ++rank)
+            flows.push_back({members[rank], members[(rank + 1) % run], volume});
+    }
+    for (std::size_t node = 0; nodes > 1 && node < (closed ? nodes : nodes - 1); ++node) {
+        const std::size_t next = (node + 1) % nodes;
+        const std::size_t lanes = std::min(layout.run(node), layout.run(next));
+        const auto divisor = static_cast<std::int64_t>(lanes);
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            const bool takes_rest = static_cast<std::int64_t>(lane) < volume.value() % divisor;
+            flows.push_back({layout.members[layout.starts[node] + lane], layout.members[layout.starts[next] + lane],
+                             Bytes(volume.value() / divisor + (takes_rest ? 1 : 0))});
+        }
+    }
+    return flows;
+}
+
+/// A ring of devices without nodes. Above two members half of the volume goes each way round, so that both directions
+/// of every cable work, as on a torus.
+std::vector<HopFlow> ring_over_devices(const Layout& layout, Bytes volume, bool closed) {
+    std::vector<HopFlow> flows;
+    const std::size_t ranks = layout.members.size();
+    const bool both_ways = closed && ranks > 2;
+    const Bytes backward(both_ways ? volume.value() / 2 : 0);
+    for (std::size_t rank = 0; rank < (closed ? ranks : ranks - 1); ++rank) {
+        const DeviceId here = layout.members[rank];
+        const DeviceId next = layout.members[(rank + 1) % ranks];
+        flows.push_back({here, next, volume - backward});
+        if (both_ways) flows.push_back({next, here, backward});
+    }
+    return flows;
+}
+
+std::vector<HopFlow> all_to_all_flows(const Layout& layout, Bytes size, const Topology& topology) {
+    const auto bytes_over = [&](bool within_node) {
+        const CollectiveFigures& figures = topology.figures(within_node);
+        return Bytes::rounded(size.as_double() / static_cast<double>(layout.members.size()) * figures.efficiency /
+                              figures.all_to_all_efficiency);
+    };
+    const bool by_node = topology.has_node_fabric();
+    const Bytes inside = bytes_over(by_node);
+    const Bytes across = layout.within_node ? Bytes(0) : bytes_over(false);
+    std::vector<HopFlow> flows;
+    flows.reserve(layout.members.size() * (layout.members.size() - 1));
+    for (const DeviceId source : layout.members)
+        for (const DeviceId destination : layout.members)
+            if (source != destination)
+                flows.push_back(
+                    {source, destination, by_node && topology.same_node(source, destination) ? inside : across});
+    return flows;
+}
+
+/// Latency without the excess of small messages.
+Seconds fixed_latency(CollectiveKind kind, CollectiveAlgorithm algorithm, const Layout& layout,
+                      const Topology& topology) {
+    const bool all_reduce = kind == CollectiveKind::all_reduce;
+    const CollectiveFigures& network = topology.figures(layout.within_node);
+    const Seconds base = topology.figures(topology.has_node_fabric()).latency;
+    const Seconds start = base * (all_reduce || kind == CollectiveKind::all_to_all ? 1.0 : 0.5);
+    const auto spans = static_cast<double>(layout.spans());
+    if (layout.within_node || spans < 2) return start;
+    switch (algorithm) {
+        case CollectiveAlgorithm::tree:
+            return start + network.tree_latency * std::log2(spans);
+        case CollectiveAlgorithm::direct:
+            return start + network.hop_latency;  // all messages are under way together
+        default:
+            return start + network.hop_latency * ((all_reduce ? 2 : 1) * (spans - 1));
+    }
+}
+
+/// r of the small-message excess.
+double ramp_of(CollectiveKind kind, std::size_t ranks, double ramp) {
+    const double growth = ranks <= 8 ? std::log2(static_cast<double>(ranks)) / 3 : 1.0;
+    return ramp * growth * (kind == CollectiveKind::all_reduce ? 1.0 : 0.75);
+}
+
+std::vector<HopFlow> flows_of(CollectiveKind kind, const Layout& layout, Bytes size, Bytes volume,
+                              const Topology& topology) {
+    if (kind == CollectiveKind::all_to_all) return all_to_all_flows(layout, size, topology);
+    const bool closed = kind != CollectiveKind::broadcast;
+    if (!topology.has_node_fabric()) return ring_over_devices(layout, volume, closed);
+    const double gain = topology.figures(true).in_network_reduction;
+    if (kind == CollectiveKind::all_reduce && layout.within_node && layout.members.size() >= 8) volume = volume / gain;
+    return ring_over_nodes(layout, volume, closed);
+}
+
+struct Timed {
+    Decomposition decomposition;
+    Seconds transfer;
+};
+
+Timed decompose_as(CollectiveKind kind, CollectiveAlgorithm algorithm, const Layout& layout, Bytes size,
+                   const Topology& topology) {
+    const auto ranks = static_cast<int>(layout.members.size());
+    // Inside one node NCCL's tree is a chain that moves what a ring moves.
+    const bool whole_tensor = algorithm == CollectiveAlgorithm::tree && layout.spans() > 1;
+    const Bytes volume = whole_tensor ? Bytes(2 * size.value()) : ring_volume(kind, ranks, size);
+    Timed result{{fixed_latency(kind, algorithm, layout, topology), {}, algorithm}, Seconds(0)};
+    result.decomposition.flows = flows_of(kind, layout, size, volume, topology);
+    result.transfer = bottleneck_time(result.decomposition.flows, topology);
+    const CollectiveFigures& figures = topology.figures(layout.within_node);
+    result.decomposition.latency +=
+        result.transfer * (ramp_of(kind, layout.members.size(), figures.ramp) / (1 + volume / figures.ramp_bytes));
+    return result;
+}
+
+/// Candidates for `algorithm`, in the order of preference at equal times.
+std::vector<CollectiveAlgorithm> candidates(CollectiveKind kind, CollectiveAlgorithm algorithm) {
+    if (algorithm == CollectiveAlgorithm::automatic && kind == CollectiveKind::all_reduce)
+        return {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree};
+    return {feasible(kind, algorithm)};
+}
+
+Timed decompose_timed(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group, Bytes size,
+                      const Topology& topology) {
+    PLANSIM_CHECK(size.value() >= 0, "size of a collective");
+    if (group.size() < 2 || size.value() == 0) return {{Seconds(0), {}, feasible(kind, algorithm)}, Seconds(0)};
+    const Layout layout = lay_out(group, topology);
+    std::optional<Timed> best;
+    for (const CollectiveAlgorithm candidate : candidates(kind, algorithm)) {
+        Timed timed = decompose_as(kind, candidate, layout, size, topology);
+        if (!best || timed.decomposition.latency + timed.transfer < best->decomposition.latency + best->transfer)
+            best = std::move(timed);
+    }
+    return std::move(*best);
+}
+
+}  // namespace
+
+Bytes ring_volume(CollectiveKind kind, int ranks, Bytes size) {
+    PLANSIM_CHECK(ranks > 0, "a collective needs ranks");
+    if (ranks == 1) return Bytes(0);
+    if (kind == CollectiveKind::broadcast) return size;
+    const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+    return Bytes::rounded(passes * size.as_double() * (ranks - 1) / ranks);
+}
+
+Decomposition decompose(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group, Bytes size,
+                        const Topology& topology) {
+    return decompose_timed(kind, algorithm, group, size, topology).decomposition;
+}
+
+Seconds bottleneck_time(const std::vector<HopFlow>& flows, const Topology& topology) {
+    // Scratch of all links, zero between calls: only the links touched are read and reset.
+    thread_local std::vector<std::int64_t> load;
+    const std::vector<Link>& links = topology.links();
+    if (load.size() < links.size()) load.resize(links.size(), 0);
+    std::vector<LinkId> touched;
+    Route route;
+    for (const HopFlow& flow : flows) {
+        if (flow.bytes.value() == 0) continue;
+        route.clear();
+        topology.route(flow.source, flow.destination, route);
+        for (const LinkId link : route) {
+            std::int64_t& bytes = load[static_cast<std::size_t>(link)];
+            if (bytes == 0) touched.push_back(link);
+            bytes += flow.bytes.value();
+        }
+    }
+    Seconds longest(0);
+    for (const LinkId link : touched) {
+        const auto index = static_cast<std::size_t>(link);
+        if (links[index].binding) longest = std::max(longest, Bytes(load[index]) / links[index].goodput);
+        load[index] = 0;
+    }
+    return longest;
+}
+
+Seconds collective_time(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group, Bytes size,
+                        const Topology& topology) {
+    const Timed timed = decompose_timed(kind, algorithm, group, size, topology);
+    return timed.decomposition.latency + timed.transfer;
+}
+
+Seconds concurrent_collective_time(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Group>& groups,
+                                   Bytes size, const Topology& topology) {
+    std::optional<Seconds> best;
+    for (const CollectiveAlgorithm candidate : candidates(kind, algorithm)) {
+        Seconds latency(0);
+        std::vector<HopFlow> flows;
+        for (const Group& group : groups) {
+            Decomposition one = decompose(kind, candidate, group, size, topology);
+            latency = std::max(latency, one.latency);
+            flows.insert(flows.end(), one.flows.begin(), one.flows.end());
+        }
+        const Seconds time = latency + bottleneck_time(flows, topology);
+        if (!best || time < *best) best = time;
+    }
+    return best.value_or(Seconds(0));
+}
+
+bool owns_its_links(const Group& group, const Topology& topology) {
+    if (group.size() < 2) return true;
+    if (!topology.has_node_switch()) return false;
+    return std::all_of(group.begin(), group.end(),
+                       [&](DeviceId device) { return topology.same_node(device, group.front()); });
+}
+
+}  // namespace plansim

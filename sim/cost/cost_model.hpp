@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one unit of the pipeline chain costs on one worker: times, bytes and memory, from its operator graph.
+// Shared by planner and replay, so that both speak of the same durations. Results are remembered per unit class.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "sim/cost/kernel_time.hpp"
+#include "sim/cost/layout.hpp"
+#include "sim/graph/block.hpp"
+
+namespace plansim {
+
+/// One collective over the tensor-parallel group, as the operator graph lists it.
+struct TpCollective {
+    CollectiveKind kind;
+    Bytes size;
+    Seconds time;  // alone on the network
+    friend bool operator==(const TpCollective&, const TpCollective&) = default;
+};
+
+/// One pass (forward, backward or recomputation) of one unit for one microbatch.
+struct Phase {
+    Seconds compute;     // kernels; includes the slow-down by collectives hidden behind them
+    Seconds other;       // host time beyond the device time
+    Seconds tp_exposed;  // part of the collectives that nothing hides
+    std::vector<TpCollective> collectives;
+    Flops flops;         // executed
+    [[nodiscard]] Seconds total() const { return compute + other + tp_exposed; }
+};
+
+struct UnitCost {
+    Phase forward;
+    Phase backward;
+    Phase recompute;             // precedes the backward pass; empty without recomputation
+    std::int64_t parameters = 0; // of one rank
+    Bytes activations;           // kept per microbatch from forward to backward
+    Bytes working_set;           // lives during the backward pass only: what recomputation rebuilds
+    Bytes logits;                // lives from the forward to the backward pass of the loss
+    Bytes boundary;              // handed to the next unit, whole tensor
+};
+
+/// Everything a cost depends on besides the unit and the plan.
+struct Scenario {
+    Workload workload;
+    Platform platform;
+    Software software;
+};
+
+class CostModel {
+ public:
+    /// Both must outlive the model.
+    CostModel(const Scenario& scenario, const Topology& topology);
+
+    [[nodiscard]] const Scenario& scenario() const { return scenario_; }
+    [[nodiscard]] const Topology& topology() const { return topology_; }
+
+    /// Cost of a chain unit under the plan's tp, mbs and sequence parallelism with a recomputation mode. Uses the
+    /// slowest tensor-parallel group of the plan's placement. The reference stays valid.
+    const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute);
+    /// Adam or SGD step over the parameters of one rank, `owners` ranks share the optimizer states.
+    [[nodiscard]] Seconds optimizer_time(std::int64_t parameters, int owners) const;
+    /// Factor on all compute: the slowest of many devices.
+    [[nodiscard]] double straggler_factor() const;
+    /// One transfer over a stage boundary, alone: all tp ranks send at the same time. Latency and re-gather included.
+    [[nodiscard]] Seconds p2p_time(const Plan& plan, int from_stage, int to_stage, Bytes boundary);
+    /// All-gather over tp at the receiver that puts a boundary together again which was split for the way.
+    [[nodiscard]] Seconds regather_time(const Plan& plan, Bytes boundary);
+    /// Bytes that each tp rank sends over a stage boundary.
+    [[nodiscard]] Bytes p2p_bytes(const Plan& plan, Bytes boundary) const;
+    /// A collective of every dp group of a stage at the same time.
+    Seconds dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size);
+
+ private:
+    using UnitKey = std::tuple<std::int64_t, int, std::int64_t, bool, Recompute, Group>;
+    [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, const Group& group);
+    Phase phase(const Block& block, Pass pass, const Plan& plan, const Group& group);
+    void add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const;
+    Seconds tp_time(CollectiveKind kind, Bytes size, const Group& group);
+    const Group& slowest_tp_group(const Plan& plan);
+
+    const Scenario& scenario_;
+    const Topology& topology_;
+    KernelTime kernels_;
+    std::map<UnitKey, std::unique_ptr<UnitCost>> units_;
+    std::map<std::tuple<CollectiveKind, std::int64_t, Group>, Seconds> tp_times_;
+    std::map<std::tuple<int, int, int, std::string, std::vector<std::int64_t>>, Group> slowest_groups_;
+    std::map<std::tuple<CollectiveKind, std::int64_t, std::vector<Group>>, Seconds> dp_times_;
+};
+
+}  // namespace plansim

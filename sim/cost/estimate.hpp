@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's closed form for one optimizer step. It assumes that nothing contends but ranks of the same group, and
+// that stages run in lockstep:
+//   pipeline = m (t_max + p2p) + (sum of stages - t_max) / vpp + (pp - 1) p2p / vpp
+//   step     = pipeline + exposed data-parallel time + optimizer + fixed host time
+// The replay has none of these assumptions; reports show both.
+#pragma once
+
+#include <optional>
+
+#include "sim/cost/memory.hpp"
+
+namespace plansim {
+
+/// Sums over the units of one chunk of one stage.
+struct ChunkCost {
+    Phase forward;
+    Phase backward;
+    Phase recompute;
+    std::int64_t parameters = 0;
+    Bytes boundary;  // leaving the chunk forward
+    [[nodiscard]] Seconds total() const { return forward.total() + backward.total() + recompute.total(); }
+};
+/// Collective lists are left empty in the sums.
+ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage);
+
+/// Gradients in bytes as reduced, parameters as gathered.
+Bytes gradient_message(const Software& software, std::int64_t parameters);
+Bytes parameter_message(std::int64_t parameters);
+
+struct Shortfall {
+    int stage = 0;
+    Bytes needed;
+    Bytes capacity;
+    [[nodiscard]] Bytes missing() const { return needed - capacity; }
+};
+
+struct Estimate {
+    Seconds iteration_time;
+    Seconds bottleneck;      // t_max: forward, backward and recomputation of the slowest stage, one microbatch
+    Seconds bubble;          // iteration time lost to filling and draining and to unequal stages
+    Seconds p2p;
+    Seconds dp_exposed;
+    Seconds optimizer;
+    Bytes peak_memory;       // of the fullest stage
+    int fullest_stage = 0;
+    int slowest_stage = 0;
+    std::optional<Shortfall> shortfall;  // if the fullest stage does not fit
+};
+
+Estimate estimate(CostModel& model, const Plan& plan);
+
+}  // namespace plansim

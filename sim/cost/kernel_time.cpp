@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cost/kernel_time.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace plansim {
+namespace {
+
+// Share of the data-sheet rate that an accelerator sustains if its document does not say: the middle of what measured
+// accelerators reach (0.50 to 0.88), a guess.
+constexpr double kDefaultSustained = 0.70;
+
+/// Rate of a tile shape relative to the best one (fitted on 210 measured bf16 products of one H100).
+struct Tile {
+    double m;
+    double n;
+    double rate;
+};
+constexpr std::array<Tile, 6> kTiles{{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.976}, {64, 128, 0.775}, {128, 64, 0.775}, {64, 64, 0.73}}};
+// The rate per compute unit at which tile_overhead_k was fitted: 873 TFLOPS over the 132 SMs of an H100.
+constexpr double kReferenceUnitRate = 873e12 / 132;
+
+}  // namespace
+
+KernelTime::KernelTime(const Accelerator& accelerator, const Software& software, Precision dtype)
+    : accelerator_(accelerator), software_(software), dtype_(dtype) {
+    memory_rate_ = accelerator.hbm_bandwidth * (accelerator.efficiency.stream * accelerator.efficiency.training_stream);
+}
+
+FlopsPerSecond KernelTime::sustained(Precision precision) const {
+    const auto& peaks = accelerator_.peak;
+    // A device without a narrow format runs it in bf16; fp16 and bf16 stand for each other.
+    if (!peaks.contains(precision)) precision = Precision::bf16;
+    const auto& shares = accelerator_.efficiency.sustained;
+    auto share = shares.find(precision);
+    if (share == shares.end() && precision == Precision::fp16) share = shares.find(Precision::bf16);
+    return peaks.at(precision) * (share == shares.end() ? kDefaultSustained : share->second);
+}
+
+double KernelTime::shape_penalty(const MatrixShape& shape, FlopsPerSecond rate) const {
+    const auto m = static_cast<double>(shape.m);
+    const auto n = static_cast<double>(shape.n);
+    const auto k = static_cast<double>(shape.k);
+    if (!accelerator_.wave_quantised) {
+        const double padding = accelerator_.matrix_padding;
+        return std::ceil(m / padding) * padding * std::ceil(n / padding) * padding / (m * n) * (1 + 128 / k);
+    }
+    const double units = accelerator_.compute_units;
+    const double overhead_k = accelerator_.efficiency.tile_overhead_k * (rate.value() / units) / kReferenceUnitRate;
+    const double whole = accelerator_.efficiency.wave_quantisation;
+    double best = INFINITY;
+    for (const Tile& tile : kTiles) {
+        const double tiles = std::ceil(m / tile.m) * std::ceil(n / tile.n) * static_cast<double>(shape.batch) / units;
+        const double waves = whole * std::ceil(tiles) + (1 - whole) * std::max(tiles, 1.0);
+        const double done = tile.rate * m * n * static_cast<double>(shape.batch) * k;
+        best = std::min(best, waves * units * tile.m * tile.n * (k + overhead_k) / done);
+    }
+    return std::max(best, 1.0);
+}
+
+Seconds KernelTime::gemm(const Operator& op) const {
+    const Precision precision = dtype_ == Precision::fp8 && op.head_gemm ? Precision::bf16 : dtype_;
+    FlopsPerSecond rate = sustained(precision);
+    if (op.shape.batch > 1) rate *= accelerator_.efficiency.grouped_gemm;
+    const Seconds compute = op.flops / rate * shape_penalty(op.shape, rate);
+    return std::max(compute, (op.read + op.written) / memory_rate_) + accelerator_.kernel_time;
+}
+
+Seconds KernelTime::attention(const Operator& op) const {
+    const AcceleratorEfficiency& figures = accelerator_.efficiency;
+    const bool backward = op.pass == Pass::backward;
+    const auto head_dim = static_cast<double>(op.shape.k);
+    if (software_.attention == AttentionImplementation::materialised) {
+        double share = figures.batched_matmul * head_dim / (head_dim + figures.batched_matmul_half_head_dim);
+        if (op.shape.k % 8 != 0) share *= figures.misaligned_head_dim;
+        const double scores = static_cast<double>(op.shape.batch) * static_cast<double>(op.shape.m) * static_cast<double>(op.shape.n);
+        const double bytes = (backward ? 19 : 11) * scores * software_.unfused_attention_traffic;
+        return op.flops / (sustained(Precision::bf16) * share) + memory_time(bytes) + accelerator_.kernel_time * (backward ? 8 : 4);
+    }
+    const auto listed = figures.attention.find(software_.attention_kernel);
+    double share = listed == figures.attention.end() ? figures.attention_default : listed->second;
+    if (backward) share *= figures.attention_backward_ratio;
+    if (op.shape.k <= 64) share *= figures.small_head_attention;
+    const auto sequence = static_cast<double>(op.shape.n);
+    share *= sequence / (sequence + figures.attention_half_sequence);
+    const Seconds compute = op.flops / (accelerator_.peak.at(Precision::bf16) * share);
+    return std::max(compute, (op.read + op.written) / memory_rate_) + accelerator_.kernel_time;
+}
+
+Seconds KernelTime::time(const Operator& op) const {
+    const double bytes = (op.read + op.written).as_double();
+    Seconds casts;
+    if (dtype_ == Precision::fp8) casts = memory_time(4.0 * static_cast<double>(op.quantised) * software_.cast_traffic);
+    switch (op.kind) {
+        case OperatorKind::collective: return Seconds(0);
+        case OperatorKind::gemm: return gemm(op) + casts;
+        case OperatorKind::attention: return attention(op) + casts;
+        case OperatorKind::elementwise: return memory_time(bytes * software_.elementwise_traffic) + casts;
+        case OperatorKind::loss: return memory_time(bytes * software_.loss_traffic);
+        case OperatorKind::embedding: return memory_time(bytes);
+        case OperatorKind::generic:
+            return std::max(op.flops / sustained(dtype_), memory_time(bytes)) + accelerator_.kernel_time;
+    }
+    return Seconds(0);
+}
+
+}  // namespace plansim

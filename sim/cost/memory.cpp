@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cost/memory.hpp"
+
+#include <algorithm>
+
+namespace plansim {
+namespace {
+
+constexpr double kWeightBytes = 2;         // 16-bit weights, also when products run in fp8
+constexpr double kAdamStateBytes = 12;     // fp32 weight, two fp32 moments
+constexpr double kSgdStateBytes = 4;       // fp32 weight
+constexpr double kBoundaryTensors = 2;     // one received, one to be sent
+
+}  // namespace
+
+void StageLoad::add(const UnitCost& cost) {
+    parameters += static_cast<double>(cost.parameters);
+    activations += cost.activations;
+    working = std::max(working, cost.working_set);
+    transient += cost.logits;
+    boundary = std::max(boundary, cost.boundary);
+}
+
+double tied_copy(const Workload& workload, const Plan& plan, const std::vector<ChainRange>& chunks) {
+    if (!workload.transformer || !workload.transformer->tied_embeddings) return 0;
+    const bool has_head = chunks.back().last == workload.chain_length();
+    const bool has_embedding = chunks.front().first == 0;
+    if (!has_head || has_embedding) return 0;
+    const Transformer& model = *workload.transformer;
+    return static_cast<double>((model.vocab + plan.tp - 1) / plan.tp * model.hidden);
+}
+
+StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& plan, int stage) {
+    const Software& software = scenario.software;
+    const double slack = software.fragmentation;
+    const double owners = plan.zero >= 1 ? plan.dp : 1;
+    const double state = scenario.workload.optimizer == Optimizer::adam ? kAdamStateBytes : kSgdStateBytes;
+    const std::int64_t in_flight = chunks_in_flight(plan.schedule, stage, plan.pp, plan.vpp, plan.microbatches());
+    StagePeak peak;
+    peak.weights = Bytes::rounded(load.parameters * kWeightBytes * slack);
+    peak.gradients = Bytes::rounded(load.parameters * static_cast<double>(software.gradient_bytes) * slack);
+    peak.optimizer = Bytes::rounded(load.parameters * state / owners * slack);
+    peak.buffers = software.context + load.boundary * (kBoundaryTensors * slack);
+    peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) + (load.working + load.transient) * slack;
+    return peak;
+}
+
+StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
+    const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
+    const double slack = model.scenario().software.fragmentation;
+    StageMemory memory;
+    StageLoad all;
+    for (const ChainRange& range : chunks) {
+        StageLoad load;
+        for (std::int64_t index = range.first; index < range.last; ++index) {
+            const UnitCost& cost = model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]);
+            load.add(cost);
+            all.add(cost);
+        }
+        memory.chunk_activations.push_back(load.activations * slack);
+        memory.chunk_working.push_back(load.working * slack);
+        memory.chunk_transient.push_back(load.transient * slack);
+    }
+    all.parameters += tied_copy(model.scenario().workload, plan, chunks);
+    const StagePeak fixed = peak_of(all, model.scenario(), plan, stage);
+    memory.weights = fixed.weights;
+    memory.gradients = fixed.gradients;
+    memory.optimizer = fixed.optimizer;
+    memory.buffers = fixed.buffers;
+    return memory;
+}
+
+std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp, std::int64_t microbatches) {
+    switch (schedule) {
+        case ScheduleKind::gpipe: return microbatches;
+        case ScheduleKind::one_f_one_b: return std::min<std::int64_t>(microbatches, pp - stage);
+        case ScheduleKind::interleaved:
+            if (vpp == 1) return std::min<std::int64_t>(microbatches, pp - stage);
+            return std::min<std::int64_t>(microbatches * vpp, 2 * (pp - stage - 1) + std::int64_t{vpp - 1} * pp + 1);
+    }
+    return microbatches;
+}
+
+StagePeak stage_peak(CostModel& model, const Plan& plan, int stage) {
+    const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
+    StageLoad load;
+    for (const ChainRange& range : chunks)
+        for (std::int64_t index = range.first; index < range.last; ++index)
+            load.add(model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]));
+    load.parameters += tied_copy(model.scenario().workload, plan, chunks);
+    return peak_of(load, model.scenario(), plan, stage);
+}
+
+}  // namespace plansim

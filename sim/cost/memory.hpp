@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peak memory of one stage in closed form. The replay's ledger counts the same allocations over time.
+//
+// peak = context + fragmentation * (weights + gradients + optimizer states + activations in flight + working set of a
+// recomputation + logits + two boundary tensors). Adam in mixed precision: 2 bytes of weights, gradient_bytes of
+// gradients, 12 bytes of fp32 weights and moments per parameter, the last shared by the dp ranks under ZeRO-1.
+#pragma once
+
+#include "sim/cost/cost_model.hpp"
+
+namespace plansim {
+
+/// What a stage holds for the whole iteration, and what each microbatch adds.
+struct StageMemory {
+    Bytes weights;
+    Bytes gradients;
+    Bytes optimizer;
+    Bytes buffers;               // context, boundary tensors
+    std::vector<Bytes> chunk_activations;  // one microbatch of each chunk, kept from forward to backward
+    std::vector<Bytes> chunk_working;      // lives during the backward pass of the chunk only
+    std::vector<Bytes> chunk_transient;    // logits: live from the forward to the backward pass of the last chunk
+    [[nodiscard]] Bytes resident() const { return weights + gradients + optimizer + buffers; }
+};
+
+struct StagePeak {
+    Bytes weights;
+    Bytes gradients;
+    Bytes optimizer;
+    Bytes activations;
+    Bytes buffers;
+    [[nodiscard]] Bytes total() const { return weights + gradients + optimizer + activations + buffers; }
+};
+
+StageMemory stage_memory(CostModel& model, const Plan& plan, int stage);
+
+/// Chunks of microbatches whose activations a stage holds at most: gpipe m, 1f1b min(m, pp - stage), interleaved
+/// min(m * vpp, 2 (pp - stage - 1) + (vpp - 1) pp + 1) chunks.
+std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp, std::int64_t microbatches);
+
+/// Sums over the units that a stage holds, all chunks together.
+struct StageLoad {
+    double parameters = 0;
+    Bytes activations;   // of one microbatch
+    Bytes working;       // largest of any unit
+    Bytes transient;     // logits
+    Bytes boundary;      // largest
+    void add(const UnitCost& cost);
+};
+
+/// Peak of a stage in closed form; its chunks weigh the same on average.
+StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& plan, int stage);
+StagePeak stage_peak(CostModel& model, const Plan& plan, int stage);
+/// Parameters of a tied embedding table of which a stage with the head but without the embedding keeps its own copy.
+double tied_copy(const Workload& workload, const Plan& plan, const std::vector<ChainRange>& chunks);
+
+}  // namespace plansim

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/graph/builder.hpp"
+
+#include <map>
+
+namespace plansim {
+
+BlockBuilder::Vertex BlockBuilder::add(Operator forward, std::vector<Operator> backward,
+                                       const std::vector<Vertex>& inputs, Bytes bytes) {
+    const Vertex vertex = boost::add_vertex(std::move(forward), graph_);
+    for (const Vertex input : inputs)
+        boost::add_edge(input, vertex, Dependency{bytes}, graph_);
+    std::vector<Vertex> chain;
+    for (Operator& op : backward) {
+        op.pass = Pass::backward;
+        chain.push_back(boost::add_vertex(std::move(op), graph_));
+        if (chain.size() > 1) boost::add_edge(chain[chain.size() - 2], chain.back(), Dependency{bytes}, graph_);
+    }
+    backward_of_.emplace_back(vertex, std::move(chain));
+    return vertex;
+}
+
+BlockBuilder::Vertex BlockBuilder::gemm(const std::string& name, MatrixShape shape, std::int64_t bias,
+                                        const std::vector<Vertex>& inputs, bool head) {
+    const auto make = [&](const std::string& suffix, MatrixShape s, double bytes_per_output) {
+        const auto batch = static_cast<double>(s.batch);
+        const auto m = static_cast<double>(s.m);
+        const auto n = static_cast<double>(s.n);
+        const auto k = static_cast<double>(s.k);
+        Operator op;
+        op.name = name + suffix;
+        op.kind = OperatorKind::gemm;
+        op.shape = s;
+        op.head_gemm = head;
+        op.flops = s.flops();
+        op.read = Bytes::rounded(2 * batch * (m * k + k * n));
+        op.written = Bytes::rounded(bytes_per_output * batch * m * n);
+        return op;
+    };
+    Operator forward = make("", shape, 2);
+    forward.parameters = shape.batch * (shape.k * shape.n + bias);
+    const Bytes output = forward.written;
+    // The weight gradient is accumulated in fp32: 4 bytes read and 4 written per element.
+    Operator data = make(".data_gradient", {shape.batch, shape.m, shape.k, shape.n}, 2);
+    Operator weight = make(".weight_gradient", {shape.batch, shape.n, shape.k, shape.m}, 8);
+    return add(std::move(forward), {std::move(data), std::move(weight)}, inputs, output);
+}
+
+BlockBuilder::Vertex BlockBuilder::elementwise(const std::string& name, double forward_bytes, double backward_bytes,
+                                               std::int64_t parameters, double saved_bytes,
+                                               const std::vector<Vertex>& inputs, OperatorKind kind) {
+    const auto make = [&](const std::string& suffix, double bytes) {
+        Operator op;
+        op.name = name + suffix;
+        op.kind = kind;
+        op.read = Bytes::rounded(bytes / 2);
+        op.written = Bytes::rounded(bytes - bytes / 2);
+        return op;
+    };
+    Operator forward = make("", forward_bytes);
+    forward.parameters = parameters;
+    forward.saved = Bytes::rounded(saved_bytes);
+    const Bytes output = forward.written;
+    return add(std::move(forward), {make(".gradient", backward_bytes)}, inputs, output);
+}
+
+BlockBuilder::Vertex BlockBuilder::collective(const std::string& name, CollectiveKind forward, CollectiveKind backward,
+                                              Bytes size, const std::vector<Vertex>& inputs) {
+    const auto make = [&](const std::string& suffix, CollectiveKind kind) {
+        Operator op;
+        op.name = name + suffix;
+        op.kind = OperatorKind::collective;
+        op.collective = kind;
+        op.size = size;
+        return op;
+    };
+    return add(make("", forward), {make(".gradient", backward)}, inputs, size);
+}
+
+void BlockBuilder::backward_collective(const std::string& name, CollectiveKind kind, Bytes size, Vertex at) {
+    Operator op;
+    op.name = name;
+    op.kind = OperatorKind::collective;
+    op.pass = Pass::backward;
+    op.collective = kind;
+    op.size = size;
+    const Vertex vertex = boost::add_vertex(std::move(op), graph_);
+    for (auto& [forward, chain] : backward_of_) {
+        if (forward != at) continue;
+        if (!chain.empty()) boost::add_edge(chain.back(), vertex, Dependency{size}, graph_);
+        chain.push_back(vertex);
+    }
+}
+
+void BlockBuilder::quantise(Vertex vertex, std::int64_t forward, std::int64_t backward) {
+    graph_[vertex].quantised = forward;
+    for (const auto& [owner, chain] : backward_of_)
+        if (owner == vertex && !chain.empty()) graph_[chain.front()].quantised = backward;
+}
+
+OperatorGraph BlockBuilder::finish() {
+    std::map<Vertex, const std::vector<Vertex>*> chain_of;
+    for (const auto& [vertex, chain] : backward_of_)
+        chain_of[vertex] = &chain;
+    std::vector<std::pair<Vertex, Vertex>> wires;
+    for (const auto& [vertex, chain] : backward_of_) {
+        if (chain.empty()) continue;
+        wires.emplace_back(vertex, chain.front());  // what was saved
+        // The gradient of an output arrives from every consumer of that output.
+        for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, graph_))) {
+            const auto consumer = chain_of.find(boost::target(edge, graph_));
+            if (consumer != chain_of.end() && !consumer->second->empty())
+                wires.emplace_back(consumer->second->back(), chain.front());
+        }
+    }
+    for (const auto& [from, to] : wires)
+        boost::add_edge(from, to, Dependency{graph_[from].written}, graph_);
+    return std::move(graph_);
+}
+
+}  // namespace plansim

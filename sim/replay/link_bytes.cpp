@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/replay/link_bytes.hpp"
+
+namespace plansim {
+namespace {
+
+void add_flow(const HopFlow& flow, std::int64_t times, const Topology& topology, std::vector<std::int64_t>& bytes) {
+    Route route;
+    topology.route(flow.source, flow.destination, route);
+    for (const LinkId link : route) bytes[static_cast<std::size_t>(link)] += flow.bytes.value() * times;
+}
+
+}  // namespace
+
+void add_tp_bytes(const Group& group, const TpCounts& counts, bool copied, const Topology& topology, std::vector<std::int64_t>& bytes) {
+    for (const auto& [call, count] : counts) {
+        const std::int64_t times = count.as_delay + (copied ? count.as_flow : 0);
+        if (times == 0) continue;
+        const auto [kind, size] = call;
+        for (const HopFlow& flow : decompose(kind, CollectiveAlgorithm::automatic, group, Bytes(size), topology).flows)
+            add_flow(flow, times, topology, bytes);
+    }
+}
+
+void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes) {
+    const Layout layout(plan);
+    for (int front = 0; front + 1 < plan.virtual_stages(); ++front) {
+        const Group from = layout.tp_group(replica, front % plan.pp);
+        const Group to = layout.tp_group(replica, (front + 1) % plan.pp);
+        const Bytes amount = model.p2p_bytes(plan, chunk_cost(model, plan, front).boundary);
+        for (std::size_t rank = 0; rank < from.size(); ++rank) {
+            add_flow({from[rank], to[rank], amount}, plan.microbatches(), model.topology(), bytes);
+            add_flow({to[rank], from[rank], amount}, plan.microbatches(), model.topology(), bytes);
+        }
+    }
+}
+
+}  // namespace plansim

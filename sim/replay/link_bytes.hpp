@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of traffic that the engine did not see: collectives that ran as delays, and replicas that were folded away;
+// private to the module.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/replay/work.hpp"
+
+namespace plansim {
+
+/// Adds a worker's tensor-parallel traffic of one step: what ran as delays, and what ran as flows elsewhere (`copied`).
+void add_tp_bytes(const Group& group, const TpCounts& counts, bool copied, const Topology& topology, std::vector<std::int64_t>& bytes);
+/// Adds all stage boundaries of a replica, both directions, all microbatches.
+void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes);
+
+}  // namespace plansim

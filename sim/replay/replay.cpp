@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/replay/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/error.hpp"
+#include "sim/cost/memory.hpp"
+#include "sim/replay/engine.hpp"
+#include "sim/replay/link_bytes.hpp"
+#include "sim/replay/work.hpp"
+
+namespace plansim {
+namespace {
+
+/// What an engine event belongs to, packed into its token: kind in the top byte, then two indices.
+enum class EventKind : std::uint8_t { step, tp_latency, tp_flow, transfer_latency, transfer_flow, bucket_latency, bucket_flow };
+
+Token make_token(EventKind kind, std::size_t index, std::size_t sub = 0) {
+    return (static_cast<Token>(kind) << 56) | (static_cast<Token>(sub) << 32) | static_cast<Token>(index);
+}
+
+/// A stage boundary on its way.
+struct Transfer {
+    std::size_t sender = 0;
+    std::size_t receiver = 0;
+    Message message{};
+    int pending = 0;
+};
+
+class Replayer {
+ public:
+    Replayer(CostModel& model, const Plan& plan, const ReplayOptions& options)
+        : model_(model),
+          plan_(plan),
+          options_(options),
+          layout_(plan),
+          topology_(model.topology()),
+          shape_(pipeline_shape(plan)),
+          engine_(model.topology()) {
+        folded_ = plan.dp > 1 && (options.replicas == Replicas::folded ||
+                                  (options.replicas == Replicas::automatic && replicas_are_independent(plan, topology_)));
+        participants_ = folded_ ? 1 : plan.dp;
+        const Contention contention = tp_contention(plan, topology_);
+        for (int stage = 0; stage < plan.pp; ++stage) {
+            memory_.push_back(stage_memory(model, plan, stage));
+            buckets_.push_back(make_buckets(model, plan, stage));
+            stages_.push_back(make_stage_work(model, plan, stage, buckets_.back(), options.fidelity, contention));
+        }
+        for (int worker = 0; worker < participants_ * plan.pp; ++worker) {
+            workers_.emplace_back(shape_, layout_.replica_of(worker), layout_.stage_of(worker), options.record);
+            groups_.push_back(layout_.tp_group(layout_.replica_of(worker), layout_.stage_of(worker)));
+        }
+    }
+
+    ReplayRecord run() {
+        engine_.on_complete([this](Token token) { handle(token); });
+        for (Worker& worker : workers_) {
+            const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
+            worker.ledger.allocate(Seconds(0), MemoryTag::weights, memory.weights);
+            worker.ledger.allocate(Seconds(0), MemoryTag::gradients, memory.gradients);
+            worker.ledger.allocate(Seconds(0), MemoryTag::optimizer, memory.optimizer);
+            worker.ledger.allocate(Seconds(0), MemoryTag::buffers, memory.buffers);
+        }
+        for (Worker& worker : workers_) advance(worker);
+        engine_.run();
+        return finish();
+    }
+
+ private:
+    [[nodiscard]] std::size_t index_of(const Worker& worker) const { return static_cast<std::size_t>(&worker - workers_.data()); }
+    [[nodiscard]] Worker& worker_at(int replica, int stage) { return workers_[static_cast<std::size_t>(layout_.worker(replica, stage))]; }
+    [[nodiscard]] const StageWork& stage_work(const Worker& worker) const { return stages_[static_cast<std::size_t>(worker.stage)]; }
+    [[nodiscard]] StageBuckets& buckets_of(int stage) { return buckets_[static_cast<std::size_t>(stage)]; }
+    [[nodiscard]] int virtual_stage(const Worker& worker, int chunk) const { return chunk * plan_.pp + worker.stage; }
+
+    void handle(Token token) {
+        const auto kind = static_cast<EventKind>(token >> 56);
+        const auto index = static_cast<std::size_t>(token & 0xffffffffU);
+        const auto sub = static_cast<std::size_t>((token >> 32) & 0xffffffU);
+        switch (kind) {
+            case EventKind::step:
+            case EventKind::tp_flow: return end_part(workers_[index]);
+            case EventKind::tp_latency: return start_tp_flows(workers_[index]);
+            case EventKind::transfer_latency: return start_transfer_flows(index);
+            case EventKind::transfer_flow: return end_transfer_flow(index);
+            case EventKind::bucket_latency: return start_bucket_flows(static_cast<int>(sub), index);
+            case EventKind::bucket_flow: return end_bucket_flow(static_cast<int>(sub), index);
+        }
+    }
+
+    /// Runs a worker until it has to wait for an event.
+    void advance(Worker& worker) {
+        while (worker.waiting == Worker::Waiting::nothing && !worker.done) {
+            if (worker.work != nullptr) {
+                if (worker.next_step < worker.work->size())
+                    start_step(worker);
+                else
+                    end_pass(worker);
+                continue;
+            }
+            worker.current = worker.stream.next();
+            if (worker.current)
+                execute(worker, *worker.current);
+            else
+                worker.done = true;
+        }
+    }
+
+    void wait(Worker& worker, Worker::Waiting reason) {
+        worker.waiting = reason;
+        worker.waiting_since = engine_.now();
+    }
+
+    /// Ends a wait that belongs to one time class as a whole.
+    void resume(Worker& worker, TimeClass time_class) {
+        worker.account[time_class] += engine_.now() - worker.waiting_since;
+        worker.waiting = Worker::Waiting::nothing;
+    }
+
+    // --- instructions -------------------------------------------------------------------------------------------------
+
+    void execute(Worker& worker, const Instruction& at) {
+        switch (at.kind) {
+            case InstructionKind::gather_parameters: return release_gathers(worker);
+            case InstructionKind::receive_forward:
+            case InstructionKind::receive_backward: return receive(worker, at);
+            case InstructionKind::forward:
+            case InstructionKind::backward: return start_pass(worker, at);
+            case InstructionKind::send_forward:
+            case InstructionKind::send_backward: return send(worker, at);
+            case InstructionKind::reduce_gradients: return finish_reductions(worker);
+            case InstructionKind::optimizer_step: return reach_barrier(worker);
+        }
+    }
+
+    void start_pass(Worker& worker, const Instruction& at) {
+        const ChunkWork& chunk = stage_work(worker).chunks[static_cast<std::size_t>(at.chunk)];
+        const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
+        const auto index = static_cast<std::size_t>(at.chunk);
+        const bool backward = at.kind == InstructionKind::backward;
+        const bool first = at.microbatch == 0 && !chunk.first_forward.empty();
+        const bool last = at.microbatch == shape_.microbatches - 1 && !chunk.last_backward.empty();
+        worker.work = backward ? (last ? &chunk.last_backward : &chunk.backward) : (first ? &chunk.first_forward : &chunk.forward);
+        worker.next_step = 0;
+        worker.pass_start = engine_.now();
+        worker.flops += backward ? chunk.backward_flops : chunk.forward_flops;
+        if (backward)
+            worker.ledger.allocate(engine_.now(), MemoryTag::activations, memory.chunk_working[index]);
+        else
+            worker.ledger.allocate(engine_.now(), MemoryTag::activations, memory.chunk_activations[index] + memory.chunk_transient[index]);
+    }
+
+    void end_pass(Worker& worker) {
+        worker.work = nullptr;
+        const Instruction& at = *worker.current;
+        const auto index = static_cast<std::size_t>(at.chunk);
+        if (at.kind == InstructionKind::backward) {
+            const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
+            worker.ledger.free(engine_.now(), MemoryTag::activations,
+                               memory.chunk_activations[index] + memory.chunk_transient[index] + memory.chunk_working[index]);
+        }
+        const SliceKind kind = at.kind == InstructionKind::forward    ? SliceKind::forward
+                               : at.kind == InstructionKind::backward ? SliceKind::backward
+                                                                      : SliceKind::optimizer_step;
+        record_slice(index_of(worker), kind, at.chunk, at.microbatch, worker.pass_start);
+    }
+
+    void record_slice(std::size_t worker, SliceKind kind, int chunk, std::int64_t microbatch, Seconds start) {
+        if (options_.record && engine_.now() > start)
+            slices_.push_back({static_cast<int>(worker), kind, chunk, microbatch, start, engine_.now()});
+    }
+
+    // --- steps of a pass ----------------------------------------------------------------------------------------------
+
+    void start_step(Worker& worker) {
+        const WorkStep& step = (*worker.work)[worker.next_step];
+        if (step.await_bucket >= 0 && !buckets_of(worker.stage).buckets[static_cast<std::size_t>(step.await_bucket)].finished) {
+            worker.awaited_bucket = step.await_bucket;
+            return wait(worker, Worker::Waiting::bucket);
+        }
+        const Seconds duration = step.shares.total();
+        worker.step_start = engine_.now();
+        if (step.flow == nullptr && duration == Seconds(0)) return end_step(worker);
+        worker.waiting = Worker::Waiting::step;
+        worker.pending = 1;
+        engine_.delay(duration, make_token(EventKind::step, index_of(worker)));
+        if (step.flow == nullptr) return;
+        ++worker.pending;
+        engine_.delay(tp_decomposition(worker).latency, make_token(EventKind::tp_latency, index_of(worker)));
+    }
+
+    /// The flows of the collective that the worker's current step runs.
+    const Decomposition& tp_decomposition(const Worker& worker) {
+        const TpCollective& call = *(*worker.work)[worker.next_step].flow;
+        const auto [entry, added] = tp_decompositions_.try_emplace({index_of(worker), call.kind, call.size.value()});
+        if (added)
+            entry->second = decompose(call.kind, CollectiveAlgorithm::automatic, groups_[index_of(worker)], call.size, topology_);
+        return entry->second;
+    }
+
+    void start_tp_flows(Worker& worker) {
+        const Decomposition& collective = tp_decomposition(worker);
+        worker.pending += static_cast<int>(collective.flows.size());
+        for (const HopFlow& flow : collective.flows)
+            engine_.flow(flow.source, flow.destination, flow.bytes, make_token(EventKind::tp_flow, index_of(worker)));
+        end_part(worker);  // the latency
+    }
+
+    void end_part(Worker& worker) {
+        if (--worker.pending > 0) return;
+        worker.waiting = Worker::Waiting::nothing;
+        end_step(worker);
+        advance(worker);
+    }
+
+    void end_step(Worker& worker) {
+        const WorkStep& step = (*worker.work)[worker.next_step];
+        worker.account += step.shares;
+        if (step.flow != nullptr) worker.account[TimeClass::tp_exposed] += engine_.now() - worker.step_start - step.shares.total();
+        ++worker.next_step;
+        if (step.release_bucket >= 0) mark_ready(worker.stage, static_cast<std::size_t>(step.release_bucket));
+    }
+
+    // --- stage boundaries ---------------------------------------------------------------------------------------------
+
+    void send(Worker& worker, const Instruction& at) {
+        const bool backward = at.kind == InstructionKind::send_backward;
+        const int target = virtual_stage(worker, at.chunk) + (backward ? -1 : 1);
+        std::size_t slot = transfers_.size();
+        if (free_transfers_.empty()) {
+            transfers_.emplace_back();
+        } else {
+            slot = free_transfers_.back();
+            free_transfers_.pop_back();
+        }
+        Transfer& transfer = transfers_[slot];
+        transfer.sender = index_of(worker);
+        transfer.receiver = index_of(worker_at(worker.replica, target % plan_.pp));
+        transfer.message = {backward, target / plan_.pp, at.microbatch, engine_.now()};
+        Seconds latency;
+        const Group& from = groups_[transfer.sender];
+        const Group& to = groups_[transfer.receiver];
+        for (std::size_t rank = 0; rank < from.size(); ++rank) latency = std::max(latency, topology_.p2p_latency(from[rank], to[rank]));
+        latency += model_.regather_time(plan_, boundary_of(transfer));
+        if (!model_.scenario().software.pp_overlap) wait(worker, Worker::Waiting::transfer);
+        engine_.delay(latency, make_token(EventKind::transfer_latency, slot));
+    }
+
+    /// The tensor on the way: what leaves the chunk in front of the boundary (forward and backward alike).
+    [[nodiscard]] Bytes boundary_of(const Transfer& transfer) const {
+        const int receiver_stage = workers_[transfer.receiver].stage;
+        const int receiving = transfer.message.chunk * plan_.pp + receiver_stage;
+        const int front = transfer.message.backward ? receiving : receiving - 1;
+        return stages_[static_cast<std::size_t>(front % plan_.pp)].chunks[static_cast<std::size_t>(front / plan_.pp)].boundary;
+    }
+
+    void start_transfer_flows(std::size_t slot) {
+        Transfer& transfer = transfers_[slot];
+        const Group& from = groups_[transfer.sender];
+        const Group& to = groups_[transfer.receiver];
+        const Bytes bytes = model_.p2p_bytes(plan_, boundary_of(transfer));
+        transfer.pending = static_cast<int>(from.size());
+        for (std::size_t rank = 0; rank < from.size(); ++rank)
+            engine_.flow(from[rank], to[rank], bytes, make_token(EventKind::transfer_flow, slot));
+    }
+
+    void end_transfer_flow(std::size_t slot) {
+        if (--transfers_[slot].pending > 0) return;
+        const Transfer transfer = transfers_[slot];
+        free_transfers_.push_back(slot);
+        const Message& message = transfer.message;
+        Worker& sender = workers_[transfer.sender];
+        Worker& receiver = workers_[transfer.receiver];
+        record_slice(transfer.sender, message.backward ? SliceKind::send_backward : SliceKind::send_forward, message.chunk,
+                     message.microbatch, message.sent);
+        receiver.inbox.push_back(message);
+        if (receiver.waiting == Worker::Waiting::message && take(receiver)) advance(receiver);
+        if (!model_.scenario().software.pp_overlap) {
+            resume(sender, TimeClass::pp_exposed);
+            advance(sender);
+        }
+    }
+
+    void receive(Worker& worker, const Instruction&) {
+        wait(worker, Worker::Waiting::message);
+        take(worker);
+    }
+
+    /// Consumes the awaited message if it is there. The wait splits where the transfer began: before, the other stage
+    /// was computing (bubble); after, the boundary was on its way.
+    bool take(Worker& worker) {
+        const Instruction& at = *worker.current;
+        const bool backward = at.kind == InstructionKind::receive_backward;
+        const auto found = std::find_if(worker.inbox.begin(), worker.inbox.end(), [&](const Message& message) {
+            return message.backward == backward && message.chunk == at.chunk && message.microbatch == at.microbatch;
+        });
+        if (found == worker.inbox.end()) return false;
+        const Seconds now = engine_.now();
+        const Seconds sent = std::max(worker.waiting_since, found->sent);
+        worker.account[TimeClass::bubble] += std::min(sent, now) - worker.waiting_since;
+        worker.account[TimeClass::pp_exposed] += now - std::min(sent, now);
+        worker.inbox.erase(found);
+        worker.waiting = Worker::Waiting::nothing;
+        return true;
+    }
+
+    // --- data-parallel collectives ------------------------------------------------------------------------------------
+
+    void release_gathers(Worker& worker) {
+        const std::size_t gathers = buckets_of(worker.stage).gathers;
+        for (std::size_t bucket = 0; bucket < gathers; ++bucket) mark_ready(worker.stage, bucket);
+    }
+
+    void mark_ready(int stage, std::size_t bucket) {
+        ++buckets_of(stage).buckets[bucket].ready;
+        start_next_bucket(stage);
+    }
+
+    void start_next_bucket(int stage) {
+        StageBuckets& buckets = buckets_of(stage);
+        if (buckets.busy || buckets.next == buckets.buckets.size()) return;
+        Bucket& bucket = buckets.buckets[buckets.next];
+        if (bucket.ready < participants_) return;
+        buckets.busy = true;
+        bucket.start = engine_.now();
+        Seconds latency;
+        for (const Group& group : layout_.dp_groups(stage))
+            latency = std::max(latency, dp_decomposition(group, bucket).latency);
+        engine_.delay(latency, make_token(EventKind::bucket_latency, buckets.next, static_cast<std::size_t>(stage)));
+    }
+
+    const Decomposition& dp_decomposition(const Group& group, const Bucket& bucket) {
+        const auto [entry, added] = dp_decompositions_.try_emplace({group.front(), bucket.kind, bucket.size.value()});
+        if (added) entry->second = decompose(bucket.kind, CollectiveAlgorithm::automatic, group, bucket.size, topology_);
+        return entry->second;
+    }
+
+    void start_bucket_flows(int stage, std::size_t index) {
+        Bucket& bucket = buckets_of(stage).buckets[index];
+        const auto groups = layout_.dp_groups(stage);
+        for (const Group& group : groups) bucket.pending_flows += static_cast<int>(dp_decomposition(group, bucket).flows.size());
+        for (const Group& group : groups)
+            for (const HopFlow& flow : dp_decomposition(group, bucket).flows)
+                engine_.flow(flow.source, flow.destination, flow.bytes, make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
+    }
+
+    void end_bucket_flow(int stage, std::size_t index) {
+        StageBuckets& buckets = buckets_of(stage);
+        Bucket& bucket = buckets.buckets[index];
+        if (--bucket.pending_flows > 0) return;
+        bucket.finished = true;
+        buckets.busy = false;
+        ++buckets.next;
+        const SliceKind kind = bucket.kind == CollectiveKind::all_gather ? SliceKind::gather_parameters : SliceKind::reduce_gradients;
+        for (int replica = 0; replica < participants_; ++replica)
+            record_slice(index_of(worker_at(replica, stage)), kind, static_cast<int>(index), 0, bucket.start);
+        start_next_bucket(stage);
+        for (int replica = 0; replica < participants_; ++replica) {
+            Worker& worker = worker_at(replica, stage);
+            if (worker.waiting != Worker::Waiting::bucket || worker.awaited_bucket != static_cast<int>(index)) continue;
+            resume(worker, TimeClass::dp_exposed);
+            advance(worker);
+        }
+    }
+
+    /// After the last backward pass: without overlap the one reduction starts here; with it the last bucket is awaited.
+    void finish_reductions(Worker& worker) {
+        StageBuckets& buckets = buckets_of(worker.stage);
+        if (buckets.buckets.size() == buckets.gathers) return;
+        std::size_t awaited = buckets.buckets.size() - 1;
+        if (!model_.scenario().software.dp_overlap) {
+            awaited = 0;
+            mark_ready(worker.stage, awaited);
+        }
+        if (buckets.buckets[awaited].finished) return;
+        worker.awaited_bucket = static_cast<int>(awaited);
+        wait(worker, Worker::Waiting::bucket);
+    }
+
+    /// The gradient norm needs every stage of every replica before any of them may step.
+    void reach_barrier(Worker& worker) {
+        wait(worker, Worker::Waiting::barrier);
+        if (++at_barrier_ < workers_.size()) return;
+        for (Worker& other : workers_) {
+            resume(other, TimeClass::bubble);
+            other.work = &stage_work(other).finish;
+            other.next_step = 0;
+            other.pass_start = engine_.now();
+        }
+        for (Worker& other : workers_) advance(other);
+    }
+
+    // --- result -------------------------------------------------------------------------------------------------------
+
+    void check_all_done() const {
+        for (const Worker& worker : workers_) {
+            if (worker.done) continue;
+            throw SimulationError(fmt::format("the replay stopped at {} s: stage {} of replica {} waits at {} (chunk {}, microbatch {})",
+                                              engine_.now().value(), worker.stage, worker.replica,
+                                              worker.current ? name_of(worker.current->kind) : "the end",
+                                              worker.current ? worker.current->chunk : 0, worker.current ? worker.current->microbatch : 0));
+        }
+    }
+
+    WorkerRecord worker_record(const Worker& worker, int replica) {
+        WorkerRecord result;
+        result.replica = replica;
+        result.stage = worker.stage;
+        result.devices = layout_.tp_group(replica, worker.stage);
+        result.breakdown = worker.account;
+        // Whoever finishes its optimizer early waits for the slowest stage.
+        const Seconds rest = engine_.now() - worker.account.total();
+        result.breakdown[TimeClass::bubble] += std::max(rest, Seconds(0));
+        PLANSIM_CHECK(std::abs((result.breakdown.total() - engine_.now()).value()) <= 1e-9 * engine_.now().value(),
+                      "the breakdown of a worker does not add up to the iteration time");
+        result.peak_memory = worker.ledger.peak();
+        result.at_peak = worker.ledger.at_peak();
+        result.flops = worker.flops;
+        if (replica != worker.replica) return result;
+        for (const auto& sample : worker.ledger.series()) result.memory.push_back({sample.time, sample.live});
+        return result;
+    }
+
+    ReplayRecord finish() {
+        check_all_done();
+        ReplayRecord record;
+        record.iteration_time = engine_.now();
+        for (int replica = 0; replica < plan_.dp; ++replica)
+            for (int stage = 0; stage < plan_.pp; ++stage)
+                record.workers.push_back(worker_record(worker_at(folded_ ? 0 : replica, stage), replica));
+        for (std::size_t worker = 0; worker < workers_.size(); ++worker)
+            if (record.workers[worker].breakdown.idle() < record.workers[record.slowest].breakdown.idle()) record.slowest = worker;
+        record.slices = std::move(slices_);
+        std::vector<std::int64_t> bytes = engine_.link_bytes();
+        const auto& links = topology_.links();
+        for (int replica = 0; replica < plan_.dp; ++replica)
+            for (int stage = 0; stage < plan_.pp; ++stage) {
+                const bool copied = replica >= participants_;
+                add_tp_bytes(layout_.tp_group(replica, stage), stages_[static_cast<std::size_t>(stage)].tp_counts, copied, topology_, bytes);
+            }
+        for (int replica = participants_; replica < plan_.dp; ++replica) add_boundary_bytes(model_, plan_, replica, bytes);
+        for (std::size_t link = 0; link < links.size(); ++link)
+            record.links.push_back({links[link].name, std::string(name_of(links[link].link_class)), links[link].bandwidth, bytes[link]});
+        record.flows = engine_.flows();
+        record.delays = engine_.delays();
+        record.events = record.flows + record.delays;
+        record.folded = folded_;
+        return record;
+    }
+
+    CostModel& model_;
+    const Plan& plan_;
+    const ReplayOptions& options_;
+    Layout layout_;
+    const Topology& topology_;
+    PipelineShape shape_;
+    Engine engine_;
+    bool folded_ = false;
+    int participants_ = 1;  // replicas that are simulated
+    std::vector<StageMemory> memory_;
+    std::vector<StageBuckets> buckets_;
+    std::vector<StageWork> stages_;
+    std::vector<Worker> workers_;
+    std::vector<Group> groups_;  // devices of each worker
+    std::vector<Transfer> transfers_;
+    std::vector<std::size_t> free_transfers_;
+    std::vector<Slice> slices_;
+    std::map<std::tuple<std::size_t, CollectiveKind, std::int64_t>, Decomposition> tp_decompositions_;
+    std::map<std::tuple<DeviceId, CollectiveKind, std::int64_t>, Decomposition> dp_decompositions_;
+    std::size_t at_barrier_ = 0;
+};
+
+}  // namespace
+
+ReplayRecord replay(CostModel& model, const Plan& plan, const ReplayOptions& options) {
+    validate_schedule(pipeline_shape(plan));
+    return Replayer(model, plan, options).run();
+}
+
+}  // namespace plansim

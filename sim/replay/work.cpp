@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/replay/work.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace plansim {
+namespace {
+
+using LinkSet = std::set<LinkId>;
+
+void add_binding(const Route& route, const Topology& topology, LinkSet& into) {
+    for (const LinkId link : route)
+        if (topology.links()[static_cast<std::size_t>(link)].binding) into.insert(link);
+}
+
+void add_flows(const std::vector<HopFlow>& flows, const Topology& topology, LinkSet& into) {
+    Route route;
+    for (const HopFlow& flow : flows) {
+        route.clear();
+        topology.route(flow.source, flow.destination, route);
+        add_binding(route, topology, into);
+    }
+}
+
+bool intersect(const LinkSet& a, const LinkSet& b) {
+    return std::any_of(a.begin(), a.end(), [&](LinkId link) { return b.contains(link); });
+}
+
+/// Any size large enough that every flow of the pattern carries bytes.
+constexpr Bytes kProbe{1 << 20};
+
+/// Builds the steps of one chunk.
+class ChunkBuilder {
+  public:
+    ChunkBuilder(CostModel& model, const Plan& plan, int stage, std::size_t chunk, const StageBuckets& buckets,
+                 Fidelity fidelity, const Contention& contention, TpCounts& counts)
+        : model_(model),
+          plan_(plan),
+          stage_(stage),
+          chunk_(chunk),
+          buckets_(buckets),
+          fidelity_(fidelity),
+          contention_(contention),
+          counts_(counts) {}
+
+    ChunkWork build() {
+        ChunkWork work;
+        const std::int64_t microbatches = plan_.microbatches();
+        const bool gathers = has_bucket(buckets_.gather_of_unit[chunk_]);
+        const bool reduces = has_bucket(buckets_.reduce_of_unit[chunk_]);
+        work.forward = pass(false, false, microbatches - (gathers ? 1 : 0));
+        if (gathers) work.first_forward = pass(false, true, 1);
+        work.backward = pass(true, false, microbatches - (reduces ? 1 : 0));
+        if (reduces) work.last_backward = pass(true, true, 1);
+        for (std::int64_t index = range().first; index < range().last; ++index) {
+            const UnitCost& cost = unit(index);
+            work.forward_flops += cost.forward.flops;
+            work.backward_flops += cost.recompute.flops + cost.backward.flops;
+            work.boundary = cost.boundary;
+        }
+        return work;
+    }
+
+  private:
+    [[nodiscard]] const ChainRange& range() const { return plan_.stages[static_cast<std::size_t>(stage_)][chunk_]; }
+    const UnitCost& unit(std::int64_t index) {
+        return model_.unit(index, plan_, plan_.recompute[static_cast<std::size_t>(stage_)]);
+    }
+    static bool has_bucket(const std::vector<int>& units) {
+        return std::any_of(units.begin(), units.end(), [](int bucket) { return bucket >= 0; });
+    }
+
+    /// Steps of one pass, executed `repeats` times in the iteration. `window`: beside data-parallel collectives.
+    Work pass(bool backward, bool window, std::int64_t repeats) {
+        Work work;
+        const auto units = static_cast<std::size_t>(range().size());
+        const bool split = fidelity_ == Fidelity::layer || window;
+        if (!split) work.emplace_back();
+        for (std::size_t turn = 0; turn < units; ++turn) {
+            const std::size_t position = backward ? units - 1 - turn : turn;
+            const UnitCost& cost = unit(range().first + static_cast<std::int64_t>(position));
+            if (split) {
+                work.emplace_back();
+                if (window && !backward) work.back().await_bucket = buckets_.gather_of_unit[chunk_][position];
+                if (window) slow_down(work.back(), cost, backward);
+            }
+            if (backward) add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
+            add_phase(work, backward ? cost.backward : cost.forward, TimeClass::compute, window, repeats);
+            if (window && backward) work.back().release_bucket = buckets_.reduce_of_unit[chunk_][position];
+        }
+        return work;
+    }
+
+    void add_phase(Work& work, const Phase& phase, TimeClass compute_class, bool window, std::int64_t repeats) {
+        const bool flows = fidelity_ == Fidelity::layer && (contention_.always || (window && contention_.with_buckets));
+        const Software& software = model_.scenario().software;
+        const double hidden = software.tp_overlap ? software.tp_overlap_share : 0;
+        // A collective that runs as flows owns its step; what follows starts a new one.
+        if (work.back().flow != nullptr) work.emplace_back();
+        const std::size_t first = work.size() - 1;
+        work[first].shares[compute_class] += phase.compute;
+        work[first].shares[TimeClass::other] += phase.other;
+        for (const TpCollective& call : phase.collectives) {
+            TpCount& count = counts_[{call.kind, call.size.value()}];
+            (flows ? count.as_flow : count.as_delay) += repeats;
+            if (fidelity_ == Fidelity::layer) work.emplace_back();
+            WorkStep& step = work.back();
+            if (flows) {
+                // The hidden part of the collective runs beside a slice of the compute time.
+                const Seconds slice = std::min(call.time * hidden, work[first].shares[compute_class]);
+                work[first].shares[compute_class] -= slice;
+                step.shares[compute_class] += slice;
+                step.flow = &call;
+            } else {
+                step.shares[TimeClass::tp_exposed] += call.time * (1 - hidden);
+            }
+        }
+    }
+
+    /// Compute that runs beside the unit's share of its data-parallel bucket is slower.
+    void slow_down(WorkStep& step, const UnitCost& cost, bool backward) {
+        Seconds collectives;
+        double parameters = 0;
+        for (const Bucket& bucket : buckets_.buckets) {
+            const bool gather = bucket.kind == CollectiveKind::all_gather;
+            if (gather == backward) continue;
+            collectives += bucket.estimate;
+            parameters += bucket.size.as_double();
+        }
+        const Software& software = model_.scenario().software;
+        const Bytes own = backward ? gradient_message(software, cost.parameters) : parameter_message(cost.parameters);
+        const Seconds beside = parameters > 0 ? collectives * (own.as_double() / parameters) : Seconds(0);
+        const Seconds compute = backward ? cost.backward.total() + cost.recompute.total() : cost.forward.total();
+        step.shares[TimeClass::compute] += std::min(beside, compute) * software.overlap_slowdown;
+    }
+
+    CostModel& model_;
+    const Plan& plan_;
+    int stage_;
+    std::size_t chunk_;
+    const StageBuckets& buckets_;
+    Fidelity fidelity_;
+    const Contention& contention_;
+    TpCounts& counts_;
+};
+
+}  // namespace
+
+Contention tp_contention(const Plan& plan, const Topology& topology) {
+    Contention result;
+    if (plan.tp == 1) return result;
+    const Layout layout(plan);
+    LinkSet tp_links;
+    LinkSet p2p_links;
+    LinkSet dp_links;
+    Route route;
+    for (int worker = 0; worker < layout.workers(); ++worker) {
+        const int replica = layout.replica_of(worker);
+        const int stage = layout.stage_of(worker);
+        const Group group = layout.tp_group(replica, stage);
+        LinkSet own;
+        add_flows(decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology).flows,
+                  topology, own);
+        result.always = result.always || intersect(own, tp_links);
+        tp_links.insert(own.begin(), own.end());
+        if (plan.pp == 1) continue;
+        const Group next = layout.tp_group(replica, (stage + 1) % plan.pp);
+        for (std::size_t rank = 0; rank < group.size(); ++rank) {
+            add_flows({{group[rank], next[rank], kProbe}, {next[rank], group[rank], kProbe}}, topology, p2p_links);
+        }
+    }
+    for (int stage = 0; plan.dp > 1 && stage < plan.pp; ++stage)
+        for (const Group& group : layout.dp_groups(stage))
+            add_flows(
+                decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology).flows,
+                topology, dp_links);
+    result.always = result.always || intersect(tp_links, p2p_links);
+    result.with_buckets = intersect(tp_links, dp_links);
+    return result;
+}
+
+bool replicas_are_independent(const Plan& plan, const Topology& topology) {
+    const Layout layout(plan);
+    LinkSet taken;
+    for (int replica = 0; replica < plan.dp; ++replica) {
+        LinkSet own;
+        for (int stage = 0; stage < plan.pp; ++stage) {
+            const Group group = layout.tp_group(replica, stage);
+            if (plan.tp > 1)
+                add_flows(decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology)
+                              .flows,
+                          topology, own);
+            if (plan.pp == 1) continue;
+            const Group next = layout.tp_group(replica, (stage + 1) % plan.pp);
+            for (std::size_t rank = 0; rank < group.size(); ++rank)
+                add_flows({{group[rank], next[rank], kProbe}, {next[rank], group[rank], kProbe}}, topology, own);
+        }
+        if (intersect(own, taken)) return false;
+        taken.insert(own.begin(), own.end());
+    }
+    return true;
+}
+
+StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const StageBuckets& buckets, Fidelity fidelity,
+                          const Contention& contention) {
+    StageWork work;
+    std::int64_t parameters = 0;
+    const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
+    for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+        work.chunks.push_back(
+            ChunkBuilder(model, plan, stage, chunk, buckets, fidelity, contention, work.tp_counts).build());
+        for (std::int64_t index = chunks[chunk].first; index < chunks[chunk].last; ++index)
+            parameters += model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]).parameters;
+    }
+    WorkStep optimizer;
+    optimizer.shares[TimeClass::optimizer] = model.optimizer_time(parameters, plan.zero >= 1 ? plan.dp : 1);
+    WorkStep host;
+    host.shares[TimeClass::other] = model.scenario().software.iteration_time;
+    const bool gather_at_end =
+        plan.dp > 1 && plan.zero >= 1 && !model.scenario().software.dp_overlap && buckets.buckets.size() > 1;
+    if (gather_at_end) {
+        optimizer.release_bucket =
+            static_cast<int>(buckets.buckets.size()) - 1;  // released once the parameters are new
+        host.await_bucket = optimizer.release_bucket;
+    }
+    work.finish = {optimizer, host};
+    return work;
+}
+
+}  // namespace plansim

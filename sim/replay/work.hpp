@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the costs of a chunk into the steps that a worker executes; private to the module.
+#pragma once
+
+#include <map>
+
+#include "sim/replay/buckets.hpp"
+#include "sim/replay/replay.hpp"
+#include "sim/replay/worker.hpp"
+
+namespace plansim {
+
+/// Which tensor-parallel collectives meet other traffic on their links and must be flows.
+struct Contention {
+    bool always = false;        // stage boundaries or other tensor-parallel groups use the same links
+    bool with_buckets = false;  // data-parallel collectives do: only passes that run beside them
+};
+Contention tp_contention(const Plan& plan, const Topology& topology);
+
+/// Collectives of one kind and size that a worker executes per step, as delays and as flows.
+struct TpCount {
+    std::int64_t as_delay = 0;
+    std::int64_t as_flow = 0;
+};
+using TpCounts = std::map<std::pair<CollectiveKind, std::int64_t>, TpCount>;
+
+/// Everything a stage executes; shared by its replicas.
+struct StageWork {
+    std::vector<ChunkWork> chunks;
+    Work finish;  // optimizer, gather without overlap, fixed host time
+    TpCounts tp_counts;
+};
+StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const StageBuckets& buckets, Fidelity fidelity,
+                          const Contention& contention);
+
+}  // namespace plansim

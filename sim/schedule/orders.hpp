@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass orders by name; private to the module.
+#pragma once
+
+#include "sim/schedule/schedule.hpp"
+
+namespace plansim {
+
+std::unique_ptr<PassOrder> make_gpipe(const PipelineShape& shape, int stage);
+std::unique_ptr<PassOrder> make_one_f_one_b(const PipelineShape& shape, int stage);
+std::unique_ptr<PassOrder> make_interleaved(const PipelineShape& shape, int stage);
+
+}  // namespace plansim

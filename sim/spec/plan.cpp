@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/spec/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "sim/spec/plan_text.hpp"
+
+namespace plansim {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, ScheduleKind>, 3> kSchedules{
+    {{"gpipe", ScheduleKind::gpipe}, {"1f1b", ScheduleKind::one_f_one_b}, {"interleaved", ScheduleKind::interleaved}}};
+constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecompute{
+    {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
+
+constexpr Range kDegree{1, 1 << 24};
+
+void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
+    plan.tp = static_cast<int>(document.integer_or("tp", 1, kDegree));
+    plan.pp = static_cast<int>(document.integer_or("pp", 1, kDegree));
+    plan.cp = static_cast<int>(document.integer_or("cp", 1, kDegree));
+    plan.ep = static_cast<int>(document.integer_or("ep", 1, kDegree));
+    plan.vpp = static_cast<int>(document.integer_or("vpp", 1, kDegree));
+    const std::int64_t others = std::int64_t{plan.tp} * plan.pp * plan.cp;
+    const std::int64_t fallback = std::max<std::int64_t>(1, platform.devices / std::max<std::int64_t>(1, others));
+    plan.dp = static_cast<int>(document.integer_or("dp", fallback, kDegree));
+    if (plan.cp > 1) document.fail("cp", "context parallelism is not modelled yet", "use cp=1");
+    if (plan.ep > 1) document.fail("ep", "expert parallelism is not modelled yet", "use ep=1");
+    const std::int64_t ranks = others * plan.dp;
+    if (ranks != platform.devices)
+        document.fail(document.has("dp") ? "dp" : "tp",
+                      fmt::format("tp {} x pp {} x cp {} x dp {} = {} ranks, but the platform has {} devices", plan.tp,
+                                  plan.pp, plan.cp, plan.dp, ranks, platform.devices),
+                      "let the degrees multiply to the devices, or give --devices");
+}
+
+void read_batch(Reader& document, Plan& plan, const Workload& workload) {
+    plan.mbs = document.integer_or("mbs", 1, Range{1, 1e9});
+    plan.gbs = document.integer_or("gbs", workload.gbs, Range{1, 1e12});
+    if (plan.mbs > 0 && plan.dp > 0 && plan.gbs % (plan.mbs * plan.dp) != 0)
+        document.fail(
+            document.has("mbs") ? "mbs" : "gbs",
+            fmt::format("a global batch of {} does not divide into dp {} x mbs {}", plan.gbs, plan.dp, plan.mbs),
+            fmt::format("use a gbs that is a multiple of {}", plan.mbs * plan.dp));
+}
+
+void read_recompute(Reader& document, Plan& plan) {
+    const auto stages = static_cast<std::size_t>(plan.pp);
+    if (!document.is_list("recompute")) {
+        plan.recompute.assign(stages, document.one_of_or<Recompute>("recompute", kRecompute, Recompute::none));
+        return;
+    }
+    for (const auto& name : document.texts("recompute")) {
+        const auto* found =
+            std::find_if(kRecompute.begin(), kRecompute.end(), [&](const auto& entry) { return entry.first == name; });
+        if (found == kRecompute.end())
+            document.fail("recompute", fmt::format("unknown value '{}'", name), "one of none, selective, full");
+        else
+            plan.recompute.push_back(found->second);
+    }
+    if (plan.recompute.size() != stages) {
+        document.fail("recompute", fmt::format("{} values for {} stages", plan.recompute.size(), plan.pp));
+        plan.recompute.assign(stages, Recompute::none);
+    }
+}
+
+void check_model_fits(Reader& document, const Plan& plan, const Workload& workload) {
+    if (!workload.transformer) {
+        if (plan.tp > 1)
+            document.fail("tp", fmt::format("the operators of the explicit graph '{}' cannot be split", workload.name),
+                          "use tp=1");
+        if (std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                        [](Recompute r) { return r == Recompute::selective; }))
+            document.fail("recompute", "selective recomputation names attention, which an explicit graph does not have",
+                          "one of none, full");
+        return;
+    }
+    const Transformer& model = *workload.transformer;
+    if (model.heads % plan.tp != 0)
+        document.fail("tp", fmt::format("{} attention heads are not divisible by tp {}", model.heads, plan.tp),
+                      "tp must divide heads");
+    else if (model.ffn % plan.tp != 0)
+        document.fail("tp", fmt::format("a feed-forward width of {} is not divisible by tp {}", model.ffn, plan.tp),
+                      "tp must divide ffn");
+    if (plan.sequence_parallel && workload.seq % plan.tp != 0)
+        document.fail("sequence_parallel",
+                      fmt::format("a sequence of {} is not divisible by tp {}", workload.seq, plan.tp),
+                      "use sequence_parallel=off");
+}
+
+void check_schedule(Reader& document, const Plan& plan, const Workload& workload) {
+    const std::string key = document.has("vpp") ? "vpp" : "schedule";
+    const std::int64_t units = workload.transformer ? workload.transformer->layers : workload.chain_length();
+    if (std::int64_t{plan.pp} * plan.vpp > units)
+        document.fail(document.has("pp") ? "pp" : "vpp",
+                      fmt::format("{} layers cannot fill {} stages of {} chunks", units, plan.pp, plan.vpp),
+                      fmt::format("use pp x vpp <= {}", units));
+    if (plan.schedule != ScheduleKind::interleaved && plan.vpp > 1)
+        document.fail(key,
+                      fmt::format("schedule {} has one chunk per stage, not vpp {}", name_of(plan.schedule), plan.vpp),
+                      "use schedule=interleaved");
+    if (plan.schedule == ScheduleKind::interleaved && plan.vpp > 1 && plan.pp > 1 && plan.mbs > 0 && plan.dp > 0 &&
+        plan.microbatches() % plan.pp != 0)
+        document.fail(key, fmt::format("the interleaved schedule needs microbatches ({}) to be a multiple of pp ({})",
+                                       plan.microbatches(), plan.pp));
+    if (plan.schedule == ScheduleKind::interleaved && plan.pp == 1 && plan.vpp > 1)
+        document.fail(key, "interleaving needs more than one stage", "use vpp=1");
+}
+
+void read_placement(Reader& document, Plan& plan, const Platform& platform) {
+    const auto explicit_devices = [&] {
+        plan.devices = document.integers("placement", Range{0, static_cast<double>(platform.devices - 1)});
+        auto sorted = plan.devices;
+        std::sort(sorted.begin(), sorted.end());
+        const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+        if (twice != sorted.end())
+            document.fail("placement", fmt::format("device {} holds two ranks", *twice));
+        else if (plan.devices.size() != static_cast<std::size_t>(plan.ranks()))
+            document.fail("placement", fmt::format("{} devices for {} ranks", plan.devices.size(), plan.ranks()));
+    };
+    if (document.is_list("placement")) return explicit_devices();
+    plan.order = document.text("placement", plan.order);
+    std::vector<std::string> parts;
+    std::stringstream text(plan.order);
+    for (std::string part; std::getline(text, part, '-');)
+        parts.push_back(part);
+    std::sort(parts.begin(), parts.end());
+    if (parts != std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"})
+        document.fail("placement", fmt::format("'{}' is not a rank order", plan.order),
+                      "name tp, cp, ep, dp and pp once each, fastest first, such as tp-cp-ep-dp-pp");
+}
+
+}  // namespace
+
+std::string_view name_of(ScheduleKind kind) {
+    for (const auto& [name, value] : kSchedules)
+        if (value == kind) return name;
+    return "?";
+}
+
+std::string_view name_of(Recompute recompute) {
+    for (const auto& [name, value] : kRecompute)
+        if (value == recompute) return name;
+    return "?";
+}
+
+int Plan::device_of(const RankCoordinates& rank) const {
+    if (!devices.empty())
+        return static_cast<int>(
+            devices[static_cast<std::size_t>(rank.tp + tp * (rank.cp + cp * (rank.dp + dp * rank.pp)))]);
+    int device = 0;
+    int stride = 1;
+    for (std::size_t start = 0; start < order.size(); start += 3) {
+        const char axis = order[start];  // the five names differ in their first letter
+        const auto [index, size] = axis == 't'   ? std::pair{rank.tp, tp}
+                                   : axis == 'c' ? std::pair{rank.cp, cp}
+                                   : axis == 'd' ? std::pair{rank.dp, dp}
+                                   : axis == 'p' ? std::pair{rank.pp, pp}
+                                                 : std::pair{0, 1};  // experts are laid over dp
+        device += index * stride;
+        stride *= size;
+    }
+    return device;
+}
+
+Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software) {
+    Plan plan;
+    document.integer_or("format", 1, Range{1, 1});
+    plan.workload = document.text("workload", workload.name);
+    plan.platform = document.text("platform", platform.name);
+    plan.software = document.text("software", software.name);
+    plan.workload_hash = document.text("workload_hash", "");
+    plan.platform_hash = document.text("platform_hash", "");
+    plan.software_hash = document.text("software_hash", "");
+    read_degrees(document, plan, platform);
+    read_batch(document, plan, workload);
+    plan.sequence_parallel = document.flag_or("sequence_parallel", plan.tp > 1 && software.sequence_parallel);
+    if (plan.tp == 1) plan.sequence_parallel = false;
+    plan.zero = static_cast<int>(document.integer_or("zero", plan.dp > 1 ? software.zero : 0, Range{0, 3}));
+    if (plan.zero > 1)
+        document.fail("zero", fmt::format("ZeRO-{} is not modelled yet", plan.zero), "use zero=0 or zero=1");
+    plan.schedule = document.one_of_or<ScheduleKind>(
+        "schedule", kSchedules, plan.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
+    read_recompute(document, plan);
+    check_model_fits(document, plan, workload);
+    check_schedule(document, plan, workload);
+    document.problems().throw_if_any();
+    if (document.has("stages"))
+        read_stages(document, plan, workload);
+    else
+        plan.stages = even_stages(workload, plan.pp, plan.vpp);
+    read_placement(document, plan, platform);
+    document.finish();
+    return plan;
+}
+
+std::string summary(const Plan& plan) {
+    std::string text = fmt::format("tp={} pp={} dp={} mbs={}", plan.tp, plan.pp, plan.dp, plan.mbs);
+    if (plan.cp > 1) text += fmt::format(" cp={}", plan.cp);
+    if (plan.ep > 1) text += fmt::format(" ep={}", plan.ep);
+    if (plan.vpp > 1) text += fmt::format(" vpp={}", plan.vpp);
+    if (plan.schedule != ScheduleKind::one_f_one_b && plan.pp > 1)
+        text += fmt::format(" schedule={}", name_of(plan.schedule));
+    const bool uniform =
+        std::adjacent_find(plan.recompute.begin(), plan.recompute.end(), std::not_equal_to<>()) == plan.recompute.end();
+    text += fmt::format(" recompute={}", uniform ? name_of(plan.recompute.front()) : "per-stage");
+    if (plan.tp > 1) text += fmt::format(" sequence_parallel={}", plan.sequence_parallel ? "on" : "off");
+    if (plan.dp > 1) text += fmt::format(" zero={}", plan.zero);
+    return text;
+}
+
+std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, int pp, int vpp) {
+    const std::int64_t length = workload.chain_length();
+    const bool transformer = workload.transformer.has_value();
+    const std::int64_t layers = transformer ? workload.transformer->layers : length;
+    const std::int64_t parts = std::int64_t{pp} * vpp;
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(parts), layers / parts);
+    // What is left over goes to the inner virtual stages first, one each: the outer ones also hold embedding and head.
+    for (std::int64_t extra = 0; extra < layers % parts; ++extra)
+        ++sizes[static_cast<std::size_t>(extra < parts - 2 ? extra + 1 : 0)];
+    std::vector<std::vector<ChainRange>> stages(static_cast<std::size_t>(pp));
+    std::int64_t first = 0;
+    for (std::int64_t part = 0; part < parts; ++part) {
+        std::int64_t last = first + sizes[static_cast<std::size_t>(part)];
+        if (transformer && part == 0) ++last;          // embedding
+        if (transformer && part == parts - 1) ++last;  // head
+        stages[static_cast<std::size_t>(part % pp)].push_back({first, last});
+        first = last;
+    }
+    return stages;
+}
+
+}  // namespace plansim

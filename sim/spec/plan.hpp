@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan document: how a workload is laid out over the devices of a platform.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/reader.hpp"
+#include "sim/spec/platform.hpp"
+#include "sim/spec/software.hpp"
+#include "sim/spec/workload.hpp"
+
+namespace plansim {
+
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
+std::string_view name_of(ScheduleKind kind);
+enum class Recompute { none, selective, full };
+std::string_view name_of(Recompute recompute);
+
+/// Consecutive units of the pipeline chain (see Workload::chain_length), first included, last excluded.
+struct ChainRange {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    [[nodiscard]] std::int64_t size() const { return last - first; }
+    friend bool operator==(const ChainRange&, const ChainRange&) = default;
+};
+
+/// Coordinates of a rank in the parallel grid.
+struct RankCoordinates {
+    int tp = 0;
+    int cp = 0;
+    int dp = 0;
+    int pp = 0;
+};
+
+struct Plan {
+    std::string workload;  // names of the documents that the plan was made for, and hashes of their content
+    std::string platform;
+    std::string software;
+    std::string workload_hash;
+    std::string platform_hash;
+    std::string software_hash;
+
+    int tp = 1;
+    int pp = 1;
+    int dp = 1;
+    int cp = 1;
+    int ep = 1;
+    int vpp = 1;  // chunks (virtual stages) per device
+    bool sequence_parallel = false;
+    std::int64_t mbs = 1;
+    std::int64_t gbs = 1;
+    int zero = 0;
+    ScheduleKind schedule = ScheduleKind::one_f_one_b;
+    std::vector<Recompute> recompute;            // one per stage (pp entries)
+    std::vector<std::vector<ChainRange>> stages; // stages[stage][chunk]; virtual stage = chunk * pp + stage
+    std::string order = "tp-cp-ep-dp-pp";        // rank order, fastest first; ignored if `devices` is given
+    std::vector<std::int64_t> devices;           // explicit device of each rank (rank order tp-cp-ep-dp-pp), or empty
+
+    [[nodiscard]] int ranks() const { return tp * cp * dp * pp; }
+    [[nodiscard]] std::int64_t microbatches() const { return gbs / (mbs * dp); }
+    [[nodiscard]] int virtual_stages() const { return pp * vpp; }
+    [[nodiscard]] const ChainRange& range(int virtual_stage) const {
+        return stages[static_cast<std::size_t>(virtual_stage % pp)][static_cast<std::size_t>(virtual_stage / pp)];
+    }
+    /// Device that holds a rank.
+    [[nodiscard]] int device_of(const RankCoordinates& rank) const;
+    friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// Reads a plan document or an inline plan, fills in what is left out and checks it against the other documents.
+/// Defaults: degrees 1 except dp = devices / (tp * pp * cp), gbs of the workload, schedule 1f1b (interleaved if
+/// vpp > 1), recompute none, the profile's sequence_parallel and zero, stages as even as possible, Megatron's rank order.
+Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
+std::string to_yaml(const Plan& plan, const Workload& workload);
+/// "tp=8 pp=4 dp=2 mbs=1 ...": the short name of a plan, readable as an inline plan unless stages are uneven.
+std::string summary(const Plan& plan);
+
+/// As even as possible: layers over stages * chunks; embedding and head ride on the first and the last. If layers do
+/// not divide, the first and last virtual stages get the smaller share (they also hold embedding and head).
+std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, int pp, int vpp);
+
+/// Text "{tp: 8, pp: 4}" of an inline plan "tp=8 pp=4"; throws UsageError if it is not a list of KEY=VALUE.
+std::string inline_plan_to_yaml(const std::string& text);
+
+/// Stable 64-bit content hash as 16 hexadecimal digits (FNV-1a of the YAML text).
+std::string content_hash(const std::string& text);
+
+}  // namespace plansim

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The software profile: what the training framework does with the hardware (fusion, kernel generation, host time,
+// overlap, memory habits). Schema with every key, unit and default: platforms/README.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/base/reader.hpp"
+#include "sim/base/units.hpp"
+
+namespace plansim {
+
+/// Fixed in the order of the fusion levels of the cost model.
+enum class AttentionImplementation { fused, materialised };
+
+struct Software {
+    std::string name;
+
+    // Kernels.
+    AttentionImplementation attention = AttentionImplementation::fused;
+    std::string attention_kernel = "cudnn";    // looked up in accelerator.efficiency.attention
+    double unfused_attention_traffic = 0.794;  // multiplier on the traffic of materialised scores
+    double elementwise_traffic = 2.22;         // multiplier on the least traffic of norms, residuals, activations
+    double loss_traffic = 0.781;               // multiplier on 24 bytes per logit, forward and backward together
+    double optimizer_traffic = 1.06;           // multiplier on the bytes of the optimizer step
+    double cast_traffic = 0.82;                // multiplier on 4 bytes per element cast to a narrow format
+    double accumulation_bytes = 0;             // bytes per parameter and microbatch of unfused gradient accumulation
+    double forward_kernels = 12;               // element-wise kernels per layer, forward
+    double backward_kernels = 20;              // the same, backward
+    bool dropout = false;                      // dropout masks are kept for the backward pass
+
+    // Host.
+    Seconds layer_host_time{200e-6};      // per layer and pass; 1.2 times that backward
+    double host_growth = 0.0735;          // growth of the host time per doubling of tp
+    double cuda_graphs = 0;               // share of the host time that graphs remove, 0 .. 1
+    Seconds iteration_time{12e-3};        // per optimizer step: gradient norm, logging, step call
+    double straggler_growth = 0.00479;    // slow-down of compute per doubling of the nodes (slowest of many)
+
+    // Overlap.
+    bool tp_overlap = true;               // tensor-parallel collectives run beside their products
+    double tp_overlap_share = 0.666;      // share of them that is hidden when tp_overlap is on
+    bool dp_overlap = true;               // gradients are reduced, parameters gathered, beside the passes
+    std::int64_t bucket_parameters = 40'000'000;  // least parameters of one overlapped data-parallel collective
+    bool pp_overlap = false;              // sends return at once; otherwise the sender waits for the transfer
+    double overlap_slowdown = 0.165;      // compute time lost per second of collective that runs beside it
+    bool scatter_gather_p2p = true;       // a stage boundary is split over the tp ranks on the way
+
+    // Data types and memory.
+    std::int64_t gradient_bytes = 4;         // per parameter, as kept
+    std::int64_t gradient_reduce_bytes = 2;  // per parameter, as sent
+    double activation_factor = 0.86;         // measured activations / the sum over saved tensors
+    double checkpoint_factor = 1.2;          // memory of a checkpoint / its tensor
+    double recompute_layers = 4.6;           // activations (in layers) that live while one layer is recomputed
+    double logit_bytes = 8.9;                // per logit of the head, live during loss and its backward
+    Bytes context{5'800'000'000};            // CUDA context, communicator buffers, workspaces
+    double fragmentation = 0.98;             // peak / sum of what is live
+
+    // What a plan gets that does not say otherwise.
+    bool sequence_parallel = true;           // if tp > 1
+    std::int64_t zero = 1;                   // if dp > 1
+};
+
+Software read_software(Reader document);
+std::string to_yaml(const Software& software);
+
+}  // namespace plansim

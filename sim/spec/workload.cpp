@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/spec/workload.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <queue>
+
+#include "sim/spec/yaml_writer.hpp"
+
+namespace plansim {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Norm>, 2> kNorms{
+    {{"rmsnorm", Norm::rmsnorm}, {"layernorm", Norm::layernorm}}};
+constexpr std::array<std::pair<std::string_view, Positions>, 3> kPositions{
+    {{"rotary", Positions::rotary}, {"learned", Positions::learned}, {"none", Positions::none}}};
+constexpr std::array<std::pair<std::string_view, Optimizer>, 2> kOptimizers{
+    {{"adam", Optimizer::adam}, {"sgd", Optimizer::sgd}}};
+constexpr std::array<std::pair<std::string_view, Precision>, 3> kTrainingPrecisions{
+    {{"bf16", Precision::bf16}, {"fp16", Precision::fp16}, {"fp8", Precision::fp8}}};
+
+constexpr Range kSize{1, 1e12};
+
+void check_attention(const Reader& map, const Transformer& model) {
+    if (model.kv_heads > model.heads || (model.kv_heads > 0 && model.heads % model.kv_heads != 0))
+        map.fail("kv_heads",
+                 fmt::format("{} heads cannot share {} key/value heads evenly", model.heads, model.kv_heads),
+                 "kv_heads must divide heads");
+    if (model.experts > 0 && model.top_k > model.experts)
+        map.fail("top_k", fmt::format("a token cannot visit {} of {} experts", model.top_k, model.experts));
+}
+
+Transformer read_transformer(Reader map, std::int64_t seq) {
+    Transformer model;
+    model.layers = map.integer("layers", Range{1, 100000});
+    model.hidden = map.integer("hidden", kSize);
+    model.heads = map.integer("heads", Range{1, 1e6});
+    model.kv_heads = map.integer_or("kv_heads", model.heads, Range{1, 1e6});
+    if (map.has("head_dim")) {
+        model.head_dim = map.integer("head_dim", Range{1, 1e6});
+    } else if (model.heads > 0 && model.hidden % model.heads != 0) {
+        map.fail("heads", fmt::format("hidden {} is not divisible by {} heads", model.hidden, model.heads),
+                 "or give head_dim");
+    } else if (model.heads > 0) {
+        model.head_dim = model.hidden / model.heads;
+    }
+    model.ffn = map.integer("ffn", kSize);
+    model.gated = map.flag("gated");
+    model.experts = map.integer_or("experts", 0, Range{0, 1e6});
+    if (model.experts > 0) {
+        model.top_k = map.integer("top_k", Range{1, 1e6});
+        model.shared_experts = map.integer_or("shared_experts", 0, Range{0, 1e6});
+    }
+    model.vocab = map.integer("vocab", kSize);
+    model.tied_embeddings = map.flag_or("tied_embeddings", false);
+    model.positions = map.one_of_or<Positions>("positions", kPositions, Positions::rotary);
+    if (model.positions == Positions::learned) model.max_positions = map.integer_or("max_positions", seq, kSize);
+    model.norm = map.one_of_or<Norm>("norm", kNorms, Norm::rmsnorm);
+    model.final_norm = map.flag_or("final_norm", true);
+    model.embedding_norm = map.flag_or("embedding_norm", false);
+    model.qkv_bias = map.flag_or("qkv_bias", false);
+    model.output_bias = map.flag_or("output_bias", false);
+    model.ffn_bias = map.flag_or("ffn_bias", false);
+    model.causal = map.flag_or("causal", true);
+    model.token_types = map.integer_or("token_types", 0, Range{0, 1e6});
+    model.pooler = map.flag_or("pooler", false);
+    check_attention(map, model);
+    if (model.max_positions > 0 && model.max_positions < seq)
+        map.fail("max_positions", fmt::format("{} positions cannot hold a sequence of {}", model.max_positions, seq));
+    map.finish();
+    return model;
+}
+
+GraphNode read_node(Reader map) {
+    GraphNode node;
+    node.name = map.text("name");
+    node.matrix = map.flag_or("matrix", true);
+    node.parameters = map.integer_or("parameters", 0, Range::not_negative());
+    node.forward_flops = map.quantity<Flops>("forward_flops", Range::not_negative());
+    const double backward = node.matrix || node.parameters > 0 ? 2 : 1;
+    node.backward_flops =
+        map.quantity_or<Flops>("backward_flops", node.forward_flops * backward, Range::not_negative());
+    node.reads = map.quantity<Bytes>("reads", Range::not_negative());
+    node.writes = map.quantity<Bytes>("writes", Range::not_negative());
+    node.output = map.quantity<Bytes>("output", Range::not_negative());
+    node.saved = map.quantity_or<Bytes>("saved", node.output, Range::not_negative());
+    map.finish();
+    return node;
+}
+
+/// Kahn's algorithm that always takes the ready node listed first; reports a cycle by the first node left over.
+void sort_topologically(ExplicitGraph& graph, Reader& map) {
+    const auto count = graph.nodes.size();
+    std::vector<int> incoming(count, 0);
+    std::vector<std::vector<int>> successors(count);
+    for (const auto& [from, to] : graph.edges) {
+        ++incoming[static_cast<std::size_t>(to)];
+        successors[static_cast<std::size_t>(from)].push_back(to);
+    }
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (std::size_t node = 0; node < count; ++node)
+        if (incoming[node] == 0) ready.push(static_cast<int>(node));
+    std::vector<int> order;
+    while (!ready.empty()) {
+        const int node = ready.top();
+        ready.pop();
+        order.push_back(node);
+        for (const int next : successors[static_cast<std::size_t>(node)])
+            if (--incoming[static_cast<std::size_t>(next)] == 0) ready.push(next);
+    }
+    if (order.size() < count) {
+        for (std::size_t node = 0; node < count; ++node)
+            if (incoming[node] > 0)
+                return map.fail("edges", fmt::format("the graph has a cycle through '{}'", graph.nodes[node].name),
+                                "an operator graph must be acyclic");
+    }
+    std::vector<int> position(count);
+    std::vector<GraphNode> sorted;
+    for (const int node : order) {
+        position[static_cast<std::size_t>(node)] = static_cast<int>(sorted.size());
+        sorted.push_back(graph.nodes[static_cast<std::size_t>(node)]);
+    }
+    graph.nodes = std::move(sorted);
+    for (auto& [from, to] : graph.edges) {
+        from = position[static_cast<std::size_t>(from)];
+        to = position[static_cast<std::size_t>(to)];
+    }
+}
+
+ExplicitGraph read_graph(Reader map) {
+    ExplicitGraph graph;
+    std::map<std::string, int> index;
+    std::vector<std::string> names;
+    for (Reader& entry : map.maps("nodes")) {
+        GraphNode node = read_node(entry);
+        if (!index.emplace(node.name, static_cast<int>(graph.nodes.size())).second)
+            entry.fail("name", fmt::format("a node named '{}' exists already", node.name));
+        names.push_back(node.name);
+        graph.nodes.push_back(std::move(node));
+    }
+    if (graph.nodes.empty() && map.is_list("nodes")) map.fail("nodes", "a graph needs at least one node");
+    bool complete = true;
+    if (map.has("edges"))
+        for (Reader& entry : map.maps("edges")) {
+            std::pair<int, int> edge;
+            for (auto [key, end] : {std::pair{"from", &edge.first}, std::pair{"to", &edge.second}}) {
+                const std::string name = entry.text(key);
+                const auto found = index.find(name);
+                if (found != index.end()) {
+                    *end = found->second;
+                    continue;
+                }
+                complete = false;
+                const std::string guess = nearest_name(name, names);
+                if (!name.empty())
+                    entry.fail(key, fmt::format("unknown node '{}'", name),
+                               guess.empty() ? "" : fmt::format("did you mean '{}'?", guess));
+            }
+            entry.finish();
+            graph.edges.push_back(edge);
+        }
+    if (complete) sort_topologically(graph, map);
+    map.finish();
+    return graph;
+}
+
+void write_transformer(YamlWriter& out, const Transformer& model) {
+    out.begin("transformer");
+    out.integer("layers", model.layers);
+    out.integer("hidden", model.hidden);
+    out.integer("heads", model.heads);
+    out.integer("kv_heads", model.kv_heads);
+    out.integer("head_dim", model.head_dim);
+    out.integer("ffn", model.ffn);
+    out.flag("gated", model.gated);
+    out.integer("experts", model.experts);
+    if (model.experts > 0) {
+        out.integer("top_k", model.top_k);
+        out.integer("shared_experts", model.shared_experts);
+    }
+    out.integer("vocab", model.vocab);
+    out.flag("tied_embeddings", model.tied_embeddings);
+    for (const auto& [name, value] : kPositions)
+        if (value == model.positions) out.text("positions", name);
+    if (model.positions == Positions::learned) out.integer("max_positions", model.max_positions);
+    for (const auto& [name, value] : kNorms)
+        if (value == model.norm) out.text("norm", name);
+    out.flag("final_norm", model.final_norm);
+    out.flag("embedding_norm", model.embedding_norm);
+    out.flag("qkv_bias", model.qkv_bias);
+    out.flag("output_bias", model.output_bias);
+    out.flag("ffn_bias", model.ffn_bias);
+    out.flag("causal", model.causal);
+    out.integer("token_types", model.token_types);
+    out.flag("pooler", model.pooler);
+    out.end();
+}
+
+void write_graph(YamlWriter& out, const ExplicitGraph& graph) {
+    out.begin("graph");
+    out.begin("nodes");
+    for (const auto& node : graph.nodes)
+        out.item(fmt::format(
+            "{{name: {}, matrix: {}, forward_flops: {}, backward_flops: {}, reads: {}, writes: {}, "
+            "parameters: {}, output: {}, saved: {}}}",
+            YamlWriter::quoted(node.name), node.matrix, to_text(node.forward_flops), to_text(node.backward_flops),
+            to_text(node.reads), to_text(node.writes), node.parameters, to_text(node.output), to_text(node.saved)));
+    out.end();
+    if (!graph.edges.empty()) {
+        out.begin("edges");
+        for (const auto& [from, to] : graph.edges)
+            out.item(fmt::format("{{from: {}, to: {}}}",
+                                 YamlWriter::quoted(graph.nodes[static_cast<std::size_t>(from)].name),
+                                 YamlWriter::quoted(graph.nodes[static_cast<std::size_t>(to)].name)));
+        out.end();
+    }
+    out.end();
+}
+
+}  // namespace
+
+Workload read_workload(Reader document) {
+    Workload workload;
+    document.integer("format", Range{1, 1});
+    workload.name = document.text("name");
+    workload.gbs = document.integer("gbs", Range{1, 1e12});
+    workload.dtype = document.one_of_or<Precision>("dtype", kTrainingPrecisions, Precision::bf16);
+    workload.optimizer = document.one_of_or<Optimizer>("optimizer", kOptimizers, Optimizer::adam);
+    const bool is_graph = document.has("graph");
+    if (is_graph == document.has("transformer")) {
+        document.fail(is_graph ? "graph" : "", "a workload is either a transformer or a graph",
+                      is_graph ? "remove one of the two" : "add the key 'transformer' or 'graph'");
+        document.problems().throw_if_any();
+    }
+    workload.seq = is_graph ? document.integer_or("seq", 1, kSize) : document.integer("seq", kSize);
+    if (is_graph)
+        workload.graph = read_graph(document.map("graph"));
+    else
+        workload.transformer = read_transformer(document.map("transformer"), workload.seq);
+    document.finish();
+    return workload;
+}
+
+std::string to_yaml(const Workload& workload) {
+    YamlWriter out;
+    out.integer("format", 1);
+    out.text("name", workload.name);
+    out.integer("seq", workload.seq);
+    out.integer("gbs", workload.gbs);
+    out.text("dtype", name_of(workload.dtype));
+    out.text("optimizer", workload.optimizer == Optimizer::adam ? "adam" : "sgd");
+    if (workload.transformer)
+        write_transformer(out, *workload.transformer);
+    else
+        write_graph(out, *workload.graph);
+    return out.str();
+}
+
+}  // namespace plansim
