@@ -27,7 +27,7 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
 /// Enumerates the legal combinations of degrees, batch and switches.
 class Enumeration {
  public:
-    explicit Enumeration(const Scenario& scenario) : scenario_(scenario) {}
+    Enumeration(const Scenario& scenario, const SearchConstraints& constraints) : scenario_(scenario), constraints_(constraints) {}
 
     /// Degrees tp, pp, dp that multiply to the devices.
     [[nodiscard]] std::vector<Plan> degrees() const {
@@ -39,7 +39,8 @@ class Enumeration {
             if (tp > 1 && (workload.transformer->heads % tp != 0 || workload.transformer->ffn % tp != 0)) continue;
             for (const std::int64_t pp : divisors(scenario_.platform.devices / tp)) {
                 const std::int64_t dp = scenario_.platform.devices / tp / pp;
-                if (pp > units || workload.gbs % dp != 0) continue;
+                const std::int64_t gbs = constraints_.gbs.value_or(workload.gbs);
+                if (pp > units || gbs % dp != 0) continue;
                 Plan plan;
                 plan.workload = workload.name;
                 plan.platform = scenario_.platform.name;
@@ -47,7 +48,7 @@ class Enumeration {
                 plan.tp = static_cast<int>(tp);
                 plan.pp = static_cast<int>(pp);
                 plan.dp = static_cast<int>(dp);
-                plan.gbs = workload.gbs;
+                plan.gbs = gbs;
                 result.push_back(plan);
             }
         }
@@ -71,7 +72,7 @@ class Enumeration {
                         plan.zero = zero;
                         plan.vpp = vpp;
                         plan.schedule = vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-                        result.push_back(std::move(plan));
+                        if (constraints_.allow(plan)) result.push_back(std::move(plan));
                     }
                 }
             }
@@ -98,14 +99,16 @@ class Enumeration {
     }
 
     const Scenario& scenario_;
+    const SearchConstraints& constraints_;
 };
 
 class Search {
  public:
-    Search(CostModel& model, int top) : model_(model), top_(static_cast<std::size_t>(top)) {}
+    Search(CostModel& model, int top, const SearchConstraints& constraints)
+        : model_(model), top_(static_cast<std::size_t>(top)), constraints_(constraints) {}
 
     SearchResult run(const std::function<void(std::size_t, std::size_t)>& progress) {
-        const Enumeration enumeration(model_.scenario());
+        const Enumeration enumeration(model_.scenario(), constraints_);
         const auto degrees = enumeration.degrees();
         for (std::size_t index = 0; index < degrees.size(); ++index) {
             bool any_fits = true;
@@ -113,6 +116,7 @@ class Search {
                 Plan base = degrees[index];
                 base.mbs = mbs;
                 const auto variants = enumeration.variants(base);
+                if (variants.empty()) continue;
                 result_.candidates += static_cast<std::int64_t>(variants.size());
                 // Memory grows with the microbatch: once nothing fits, larger ones fit neither.
                 const bool skip = !any_fits;
@@ -184,14 +188,22 @@ class Search {
 
     CostModel& model_;
     std::size_t top_;
+    const SearchConstraints& constraints_;
     SearchResult result_;
     std::map<std::tuple<int, int, std::int64_t, int>, Candidate> families_;
 };
 
 }  // namespace
 
-SearchResult search(CostModel& model, int top, const std::function<void(std::size_t, std::size_t)>& progress) {
-    return Search(model, top).run(progress);
+bool SearchConstraints::allow(const Plan& plan) const {
+    const auto matches = [](const auto& fixed, auto value) { return !fixed || *fixed == value; };
+    return matches(tp, plan.tp) && matches(pp, plan.pp) && matches(dp, plan.dp) && matches(vpp, plan.vpp) && matches(mbs, plan.mbs) &&
+           matches(zero, plan.zero) && matches(sequence_parallel, plan.sequence_parallel) && matches(recompute, plan.recompute.front());
+}
+
+SearchResult search(CostModel& model, int top, const SearchConstraints& constraints,
+                    const std::function<void(std::size_t, std::size_t)>& progress) {
+    return Search(model, top, constraints).run(progress);
 }
 
 std::string explain_infeasible(const SearchResult& result, const Scenario& scenario) {

@@ -27,9 +27,24 @@ struct SearchResult {
     std::optional<Shortfall> shortfall;
 };
 
+/// What a user has fixed; the search leaves it alone.
+struct SearchConstraints {
+    std::optional<std::int64_t> tp;
+    std::optional<std::int64_t> pp;
+    std::optional<std::int64_t> dp;
+    std::optional<std::int64_t> vpp;
+    std::optional<std::int64_t> mbs;
+    std::optional<std::int64_t> gbs;
+    std::optional<std::int64_t> zero;
+    std::optional<bool> sequence_parallel;
+    std::optional<Recompute> recompute;
+    [[nodiscard]] bool allow(const Plan& plan) const;
+};
+
 /// `top` plans of different degrees or batch (plans that differ only in switches count as one, the better is kept).
 /// `progress(done, total)` is called now and then.
-SearchResult search(CostModel& model, int top, const std::function<void(std::size_t, std::size_t)>& progress);
+SearchResult search(CostModel& model, int top, const SearchConstraints& constraints,
+                    const std::function<void(std::size_t, std::size_t)>& progress);
 
 /// Text for people: the constraint, the shortfall and the plan that came nearest.
 std::string explain_infeasible(const SearchResult& result, const Scenario& scenario);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "sim/base/reader.hpp"
@@ -74,6 +76,9 @@ struct Plan {
 /// vpp > 1), recompute none, the profile's sequence_parallel and zero, stages as even as possible, Megatron's rank order.
 Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
 std::string to_yaml(const Plan& plan, const Workload& workload);
+/// The keys of a plan document in order, for any writer.
+using PlanValue = std::variant<std::int64_t, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
+std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, const Workload& workload);
 /// "tp=8 pp=4 dp=2 mbs=1 ...": the short name of a plan, readable as an inline plan unless stages are uneven.
 std::string summary(const Plan& plan);
 

@@ -19,12 +19,12 @@ std::string chunk_text(const ChainRange& range, const Workload& workload) {
     if (workload.transformer) {
         const std::int64_t first = std::max<std::int64_t>(range.first, 1) - 1;
         const std::int64_t last = std::min(range.last, workload.transformer->layers + 1) - 2;
-        return fmt::format("\"{}-{}\"", first, last);
+        return fmt::format("{}-{}", first, last);
     }
     const auto& nodes = workload.graph->nodes;
     const std::string& first = nodes[static_cast<std::size_t>(range.first)].name;
     const std::string& last = nodes[static_cast<std::size_t>(range.last - 1)].name;
-    return YamlWriter::quoted(first == last ? first : first + ".." + last);
+    return first == last ? first : first + ".." + last;
 }
 
 std::optional<std::pair<std::int64_t, std::int64_t>> parse_layers(const std::string& text) {
@@ -113,43 +113,54 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
                       fmt::format("the model has {}", units));
 }
 
-std::string to_yaml(const Plan& plan, const Workload& workload) {
-    YamlWriter out;
-    out.integer("format", 1);
-    for (const auto& [key, value] : {std::pair{"workload", &plan.workload},
-                                     {"workload_hash", &plan.workload_hash},
-                                     {"platform", &plan.platform},
-                                     {"platform_hash", &plan.platform_hash},
-                                     {"software", &plan.software},
-                                     {"software_hash", &plan.software_hash}})
-        out.text(key, *value);
-    for (const auto& [key, value] : {std::pair{"tp", plan.tp},
-                                     {"pp", plan.pp},
-                                     {"dp", plan.dp},
-                                     {"cp", plan.cp},
-                                     {"ep", plan.ep},
-                                     {"vpp", plan.vpp}})
-        out.integer(key, value);
-    out.flag("sequence_parallel", plan.sequence_parallel);
-    out.integer("mbs", plan.mbs);
-    out.integer("gbs", plan.gbs);
-    out.integer("zero", plan.zero);
-    out.raw("schedule", fmt::format("{}", name_of(plan.schedule)));
+std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, const Workload& workload) {
+    std::vector<std::pair<std::string, PlanValue>> fields{
+        {"format", std::int64_t{1}},
+        {"workload", plan.workload},
+        {"workload_hash", plan.workload_hash},
+        {"platform", plan.platform},
+        {"platform_hash", plan.platform_hash},
+        {"software", plan.software},
+        {"software_hash", plan.software_hash},
+    };
+    for (const auto& [key, degree] : {std::pair{"tp", plan.tp},
+                                      {"pp", plan.pp},
+                                      {"dp", plan.dp},
+                                      {"cp", plan.cp},
+                                      {"ep", plan.ep},
+                                      {"vpp", plan.vpp}})
+        fields.emplace_back(key, std::int64_t{degree});
+    fields.emplace_back("sequence_parallel", plan.sequence_parallel);
+    fields.emplace_back("mbs", plan.mbs);
+    fields.emplace_back("gbs", plan.gbs);
+    fields.emplace_back("zero", std::int64_t{plan.zero});
+    fields.emplace_back("schedule", std::string(name_of(plan.schedule)));
     std::vector<std::string> recompute;
-    for (const auto mode : plan.recompute)
-        recompute.emplace_back(name_of(mode));
-    const bool uniform =
-        std::adjacent_find(recompute.begin(), recompute.end(), std::not_equal_to<>()) == recompute.end();
-    out.raw("recompute", uniform ? recompute.front() : YamlWriter::flow_list(recompute));
+    for (const auto mode : plan.recompute) recompute.emplace_back(name_of(mode));
+    if (std::adjacent_find(recompute.begin(), recompute.end(), std::not_equal_to<>()) == recompute.end())
+        fields.emplace_back("recompute", recompute.front());
+    else
+        fields.emplace_back("recompute", recompute);
     std::vector<std::string> chunks;
     for (const auto& stage : plan.stages)
-        for (const auto& range : stage)
-            chunks.push_back(chunk_text(range, workload));
-    out.raw("stages", YamlWriter::flow_list(chunks));
+        for (const auto& range : stage) chunks.push_back(chunk_text(range, workload));
+    fields.emplace_back("stages", std::move(chunks));
     if (plan.devices.empty())
-        out.text("placement", plan.order);
+        fields.emplace_back("placement", plan.order);
     else
-        out.integers("placement", plan.devices);
+        fields.emplace_back("placement", plan.devices);
+    return fields;
+}
+
+std::string to_yaml(const Plan& plan, const Workload& workload) {
+    YamlWriter out;
+    for (const auto& [key, value] : plan_fields(plan, workload)) {
+        if (const auto* number = std::get_if<std::int64_t>(&value)) out.integer(key, *number);
+        if (const auto* flag = std::get_if<bool>(&value)) out.flag(key, *flag);
+        if (const auto* text = std::get_if<std::string>(&value)) out.text(key, *text);
+        if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&value)) out.integers(key, *numbers);
+        if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) out.texts(key, *texts);
+    }
     return out.str();
 }
 

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The folder that a run leaves behind.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "sim/app/outcome.hpp"
+
+namespace plansim {
+
+/// Called once by main, for command.txt.
+void remember_command_line(int argc, char** argv);
+
+/// Creates the folder if it is missing; InputError if that is impossible.
+void make_report_folder(const std::filesystem::path& folder);
+/// plan.yaml, report.json and command.txt; the record files are written by simulate_plan.
+void write_report(const std::filesystem::path& folder, const Json& report, const std::string& plan_yaml);
+
+}  // namespace plansim
