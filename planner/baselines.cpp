@@ -11,7 +11,8 @@ int node_wide_tp(const Scenario& scenario) {
     if (!scenario.workload.transformer) return 1;
     const Transformer& model = *scenario.workload.transformer;
     int tp = std::min(scenario.platform.devices_per_node, scenario.platform.devices);
-    while (tp > 1 && (model.heads % tp != 0 || model.ffn % tp != 0 || scenario.platform.devices % tp != 0)) --tp;
+    while (tp > 1 && (model.heads % tp != 0 || model.ffn % tp != 0 || scenario.platform.devices % tp != 0))
+        --tp;
     return tp;
 }
 
@@ -27,7 +28,8 @@ std::optional<Plan> megatron_baseline(CostModel& model) {
     plan.tp = node_wide_tp(scenario);
     plan.sequence_parallel = plan.tp > 1 && scenario.software.sequence_parallel && scenario.workload.seq % plan.tp == 0;
     const int rest = scenario.platform.devices / plan.tp;
-    const std::int64_t units = scenario.workload.transformer ? scenario.workload.transformer->layers : scenario.workload.chain_length();
+    const std::int64_t units =
+        scenario.workload.transformer ? scenario.workload.transformer->layers : scenario.workload.chain_length();
     for (const Recompute recompute : {Recompute::none, Recompute::full})
         for (int pp = 1; pp <= std::min<std::int64_t>(rest, units); ++pp) {
             if (rest % pp != 0 || plan.gbs % (rest / pp) != 0) continue;

@@ -26,8 +26,9 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
 
 /// Enumerates the legal combinations of degrees, batch and switches.
 class Enumeration {
- public:
-    Enumeration(const Scenario& scenario, const SearchConstraints& constraints) : scenario_(scenario), constraints_(constraints) {}
+  public:
+    Enumeration(const Scenario& scenario, const SearchConstraints& constraints)
+        : scenario_(scenario), constraints_(constraints) {}
 
     /// Degrees tp, pp, dp that multiply to the devices.
     [[nodiscard]] std::vector<Plan> degrees() const {
@@ -55,7 +56,9 @@ class Enumeration {
         return result;
     }
 
-    [[nodiscard]] std::vector<std::int64_t> microbatch_sizes(const Plan& plan) const { return divisors(plan.gbs / plan.dp); }
+    [[nodiscard]] std::vector<std::int64_t> microbatch_sizes(const Plan& plan) const {
+        return divisors(plan.gbs / plan.dp);
+    }
 
     /// Recomputation, sequence parallelism, ZeRO and chunks for given degrees and microbatch.
     [[nodiscard]] std::vector<Plan> variants(const Plan& base) const {
@@ -79,10 +82,11 @@ class Enumeration {
         return result;
     }
 
- private:
+  private:
     [[nodiscard]] std::vector<Recompute> recompute_modes() const {
         // Selective recomputation drops the attention scores, which a fused kernel never keeps.
-        const bool selective = scenario_.workload.transformer && scenario_.software.attention == AttentionImplementation::materialised;
+        const bool selective =
+            scenario_.workload.transformer && scenario_.software.attention == AttentionImplementation::materialised;
         if (selective) return {Recompute::none, Recompute::selective, Recompute::full};
         return {Recompute::none, Recompute::full};
     }
@@ -103,7 +107,7 @@ class Enumeration {
 };
 
 class Search {
- public:
+  public:
     Search(CostModel& model, int top, const SearchConstraints& constraints)
         : model_(model), top_(static_cast<std::size_t>(top)), constraints_(constraints) {}
 
@@ -133,7 +137,7 @@ class Search {
         return finish();
     }
 
- private:
+  private:
     /// False if no split of the plan fits.
     bool consider(Plan plan) {
         const Bytes capacity = model_.scenario().platform.accelerator.hbm_capacity;
@@ -159,29 +163,34 @@ class Search {
     }
 
     static bool better(const Candidate& a, const Candidate& b) {
-        if (a.estimate.iteration_time != b.estimate.iteration_time) return a.estimate.iteration_time < b.estimate.iteration_time;
+        if (a.estimate.iteration_time != b.estimate.iteration_time)
+            return a.estimate.iteration_time < b.estimate.iteration_time;
         return a.estimate.peak_memory < b.estimate.peak_memory;
     }
 
     SearchResult finish() {
-        for (auto& [family, candidate] : families_) result_.best.push_back(std::move(candidate));
+        for (auto& [family, candidate] : families_)
+            result_.best.push_back(std::move(candidate));
         std::stable_sort(result_.best.begin(), result_.best.end(), better);
         if (result_.best.size() > top_) result_.best.resize(top_);
         if (!result_.best.empty()) {
             result_.nearest.reset();
             result_.shortfall.reset();
         }
-        for (Candidate& candidate : result_.best) candidate.why = explain(candidate, result_.best.front());
+        for (Candidate& candidate : result_.best)
+            candidate.why = explain(candidate, result_.best.front());
         return std::move(result_);
     }
 
     [[nodiscard]] std::string explain(const Candidate& candidate, const Candidate& best) const {
         const Estimate& own = candidate.estimate;
         const auto share = [&](Seconds part) { return 100 * (part / own.iteration_time); };
-        std::string text = fmt::format("slowest stage {} takes {} per microbatch; bubble {:.1f} %, transfers {:.1f} %, data parallel {:.1f} %; "
-                                       "fullest stage {} holds {} of {}",
-                                       own.slowest_stage, to_human(own.bottleneck), share(own.bubble), share(own.p2p), share(own.dp_exposed),
-                                       own.fullest_stage, to_human(own.peak_memory), to_human(model_.scenario().platform.accelerator.hbm_capacity));
+        std::string text = fmt::format(
+            "slowest stage {} takes {} per microbatch; bubble {:.1f} %, transfers {:.1f} %, data parallel {:.1f} %; "
+            "fullest stage {} holds {} of {}",
+            own.slowest_stage, to_human(own.bottleneck), share(own.bubble), share(own.p2p), share(own.dp_exposed),
+            own.fullest_stage, to_human(own.peak_memory),
+            to_human(model_.scenario().platform.accelerator.hbm_capacity));
         const double loss = 100 * (own.iteration_time / best.estimate.iteration_time - 1);
         return loss > 0 ? fmt::format("{:.1f} % slower than the best; {}", loss, text) : text;
     }
@@ -197,8 +206,9 @@ class Search {
 
 bool SearchConstraints::allow(const Plan& plan) const {
     const auto matches = [](const auto& fixed, auto value) { return !fixed || *fixed == value; };
-    return matches(tp, plan.tp) && matches(pp, plan.pp) && matches(dp, plan.dp) && matches(vpp, plan.vpp) && matches(mbs, plan.mbs) &&
-           matches(zero, plan.zero) && matches(sequence_parallel, plan.sequence_parallel) && matches(recompute, plan.recompute.front());
+    return matches(tp, plan.tp) && matches(pp, plan.pp) && matches(dp, plan.dp) && matches(vpp, plan.vpp) &&
+           matches(mbs, plan.mbs) && matches(zero, plan.zero) && matches(sequence_parallel, plan.sequence_parallel) &&
+           matches(recompute, plan.recompute.front());
 }
 
 SearchResult search(CostModel& model, int top, const SearchConstraints& constraints,
@@ -208,13 +218,17 @@ SearchResult search(CostModel& model, int top, const SearchConstraints& constrai
 
 std::string explain_infeasible(const SearchResult& result, const Scenario& scenario) {
     if (!result.shortfall || !result.nearest)
-        return fmt::format("no legal plan: {} devices, a global batch of {} and the model's heads and layers admit no combination of degrees",
-                           scenario.platform.devices, scenario.workload.gbs);
-    return fmt::format("{} does not fit {} devices of {}: none of {} plans fits. The nearest ({}) needs {} bytes on stage {} and has {}: "
-                       "{} bytes ({}) are short",
-                       scenario.workload.name, scenario.platform.devices, to_human(result.shortfall->capacity), result.candidates,
-                       summary(*result.nearest), result.shortfall->needed.value(), result.shortfall->stage,
-                       result.shortfall->capacity.value(), result.shortfall->missing().value(), to_human(result.shortfall->missing()));
+        return fmt::format(
+            "no legal plan: {} devices, a global batch of {} and the model's heads and layers admit no combination of "
+            "degrees",
+            scenario.platform.devices, scenario.workload.gbs);
+    return fmt::format(
+        "{} does not fit {} devices of {}: none of {} plans fits. The nearest ({}) needs {} bytes on stage {} and has "
+        "{}: "
+        "{} bytes ({}) are short",
+        scenario.workload.name, scenario.platform.devices, to_human(result.shortfall->capacity), result.candidates,
+        summary(*result.nearest), result.shortfall->needed.value(), result.shortfall->stage,
+        result.shortfall->capacity.value(), result.shortfall->missing().value(), to_human(result.shortfall->missing()));
 }
 
 }  // namespace plansim

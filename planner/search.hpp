@@ -20,10 +20,10 @@ struct Candidate {
 };
 
 struct SearchResult {
-    std::vector<Candidate> best;       // fastest first; empty if nothing fits
-    std::int64_t candidates = 0;       // legal combinations
-    std::int64_t infeasible = 0;       // of them without a split that fits
-    std::optional<Plan> nearest;       // if nothing fits: the plan that misses by the least
+    std::vector<Candidate> best;  // fastest first; empty if nothing fits
+    std::int64_t candidates = 0;  // legal combinations
+    std::int64_t infeasible = 0;  // of them without a split that fits
+    std::optional<Plan> nearest;  // if nothing fits: the plan that misses by the least
     std::optional<Shortfall> shortfall;
 };
 

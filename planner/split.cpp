@@ -13,13 +13,17 @@ namespace plansim {
 namespace {
 
 class Splitter {
- public:
+  public:
     Splitter(CostModel& model, const Plan& plan, Bytes capacity)
-        : model_(model), plan_(plan), capacity_(capacity), units_(static_cast<std::size_t>(model.scenario().workload.chain_length())) {
+        : model_(model),
+          plan_(plan),
+          capacity_(capacity),
+          units_(static_cast<std::size_t>(model.scenario().workload.chain_length())) {
         times_.push_back(0);
         for (std::size_t index = 0; index < units_; ++index) {
             const UnitCost& cost = unit(index);
-            times_.push_back(times_.back() + (cost.forward.total() + cost.backward.total() + cost.recompute.total()).value());
+            times_.push_back(times_.back() +
+                             (cost.forward.total() + cost.backward.total() + cost.recompute.total()).value());
         }
     }
 
@@ -48,7 +52,7 @@ class Splitter {
         return ranges;
     }
 
- private:
+  private:
     const UnitCost& unit(std::size_t index) {
         return model_.unit(static_cast<std::int64_t>(index), plan_, plan_.recompute.front());
     }
@@ -68,7 +72,8 @@ class Splitter {
             const double time = times_[end] - times_[start];
             if (time > value) return;  // longer stages are only slower
             StageLoad complete = load;
-            complete.parameters += tied_copy(model_.scenario().workload, plan_, {{static_cast<std::int64_t>(start), static_cast<std::int64_t>(end)}});
+            complete.parameters += tied_copy(model_.scenario().workload, plan_,
+                                             {{static_cast<std::int64_t>(start), static_cast<std::int64_t>(end)}});
             if (peak_of(complete, model_.scenario(), plan_, stage).total() > capacity_) return;
             if (std::isinf(best[start])) continue;
             const double candidate = std::max(best[start], time);
@@ -92,7 +97,8 @@ bool split_stages(CostModel& model, Plan& plan, Bytes capacity) {
     const auto ranges = Splitter(model, plan, capacity).solve();
     if (!ranges) return false;
     plan.stages.clear();
-    for (const ChainRange& range : *ranges) plan.stages.push_back({range});
+    for (const ChainRange& range : *ranges)
+        plan.stages.push_back({range});
     return true;
 }
 

@@ -34,7 +34,8 @@ std::vector<std::string> expand_grid(const std::string& grid) {
     for (std::string word; words >> word;) {
         const auto equals = word.find('=');
         if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
-            throw UsageError(fmt::format("--grid: '{}' is not KEY=VALUE,VALUE; write it like \"tp=1,2,4 pp=1,2\"", word));
+            throw UsageError(
+                fmt::format("--grid: '{}' is not KEY=VALUE,VALUE; write it like \"tp=1,2,4 pp=1,2\"", word));
         std::vector<std::string> next;
         for (const std::string& cell : cells) {
             std::stringstream values(word.substr(equals + 1));
@@ -45,7 +46,8 @@ std::vector<std::string> expand_grid(const std::string& grid) {
         }
         cells = std::move(next);
     }
-    if (cells.size() == 1 && cells.front().empty()) throw UsageError("--grid is empty; write it like \"tp=1,2,4 pp=1,2\"");
+    if (cells.size() == 1 && cells.front().empty())
+        throw UsageError("--grid is empty; write it like \"tp=1,2,4 pp=1,2\"");
     return cells;
 }
 
@@ -67,7 +69,8 @@ Plan cell_plan(const std::string& name, const Scenario& scenario, const std::vec
     return *plan;
 }
 
-Json compare_cell(const std::string& name, const Scenario& scenario, const CommonOptions& common, const std::vector<Override>& overrides) {
+Json compare_cell(const std::string& name, const Scenario& scenario, const CommonOptions& common,
+                  const std::vector<Override>& overrides) {
     Json cell{{"name", name}};
     Plan plan;
     try {
@@ -90,7 +93,8 @@ Json compare_cell(const std::string& name, const Scenario& scenario, const Commo
         cell["mfu"] = outcome["mfu"];
         cell["breakdown_s"] = outcome["breakdown_s"];
     } else {
-        const std::int64_t missing = memory["peak_bytes"].get<std::int64_t>() - memory["capacity_bytes"].get<std::int64_t>();
+        const std::int64_t missing =
+            memory["peak_bytes"].get<std::int64_t>() - memory["capacity_bytes"].get<std::int64_t>();
         cell["reason"] = fmt::format("{} short of {}", bytes_text(missing), bytes_text(memory["capacity_bytes"]));
     }
     cell["peak_memory_bytes"] = memory["peak_bytes"];
@@ -101,24 +105,29 @@ std::string compare_text(const Json& cells) {
     Table table({"plan", "status", ">time", ">tokens/s", ">MFU", ">peak memory", "reason"});
     const Json* best = nullptr;
     for (const Json& cell : cells)
-        if (cell["status"] == "ok" && (best == nullptr || cell["iteration_time_s"] < (*best)["iteration_time_s"])) best = &cell;
+        if (cell["status"] == "ok" && (best == nullptr || cell["iteration_time_s"] < (*best)["iteration_time_s"]))
+            best = &cell;
     for (const Json& cell : cells) {
         const bool ran = cell["status"] == "ok";
         table.add({cell["name"].get<std::string>(), cell["status"].get<std::string>() + (&cell == best ? " *" : ""),
-                   ran ? seconds_text(cell["iteration_time_s"]) : "", ran ? fmt::format("{:.0f}", cell["tokens_per_s"].get<double>()) : "",
+                   ran ? seconds_text(cell["iteration_time_s"]) : "",
+                   ran ? fmt::format("{:.0f}", cell["tokens_per_s"].get<double>()) : "",
                    ran ? fmt::format("{:.1f} %", 100 * cell["mfu"].get<double>()) : "",
-                   cell.contains("peak_memory_bytes") ? bytes_text(cell["peak_memory_bytes"]) : "", cell.value("reason", "")});
+                   cell.contains("peak_memory_bytes") ? bytes_text(cell["peak_memory_bytes"]) : "",
+                   cell.value("reason", "")});
     }
     std::string text;
     if (best != nullptr)
-        text = fmt::format("fastest: {} with {} per step\n\n", (*best)["name"].get<std::string>(), seconds_text((*best)["iteration_time_s"]));
+        text = fmt::format("fastest: {} with {} per step\n\n", (*best)["name"].get<std::string>(),
+                           seconds_text((*best)["iteration_time_s"]));
     return text + table.str();
 }
 
 void compare(const CommonOptions& common, const CompareOptions& options) {
     std::vector<std::string> names = options.plans;
     if (!options.grid.empty())
-        for (auto& cell : expand_grid(options.grid)) names.push_back(std::move(cell));
+        for (auto& cell : expand_grid(options.grid))
+            names.push_back(std::move(cell));
     if (names.empty()) throw UsageError("compare: name plans, or give --grid \"tp=1,2,4,8 pp=1,2,4\"");
     const Scenario scenario = load_scenario(common.documents);
     const Overrides overrides = parse_sets(common.documents.sets);
@@ -134,7 +143,8 @@ void compare(const CommonOptions& common, const CompareOptions& options) {
         }
     }
     if (!runnable.empty() && runnable != kBaseline) warn_about_idle_overrides(common.documents, runnable);
-    const bool any = std::any_of(json["cells"].begin(), json["cells"].end(), [](const Json& cell) { return cell["status"] == "ok"; });
+    const bool any = std::any_of(json["cells"].begin(), json["cells"].end(),
+                                 [](const Json& cell) { return cell["status"] == "ok"; });
     if (!options.out.empty()) {
         std::filesystem::create_directories(options.out);
         write_file(std::filesystem::path(options.out) / "compare.json", json.dump(2) + "\n");
@@ -155,7 +165,8 @@ void add_compare(CLI::App& app, CommonOptions& common) {
     add_replay_options(*command, common);
     command->add_option("--out", options->out, "write compare.json")->type_name("DIR");
     add_output_options(*command, common);
-    command->footer("Example: plansim compare llama3-70b dgx-h100 --devices 64 --grid \"tp=1,2,4,8 pp=1,2,4,8 mbs=1,2\"");
+    command->footer(
+        "Example: plansim compare llama3-70b dgx-h100 --devices 64 --grid \"tp=1,2,4,8 pp=1,2,4,8 mbs=1,2\"");
     command->callback([&common, options] { compare(common, *options); });
 }
 

@@ -33,7 +33,8 @@ Subject find_subject(const std::string& name_or_file) {
     if (!std::filesystem::exists(name_or_file, ignored)) {
         std::vector<std::string> names;
         for (const auto kind : {DocumentKind::workload, DocumentKind::platform, DocumentKind::software})
-            for (auto& name : catalogue(kind)) names.push_back(std::move(name));
+            for (auto& name : catalogue(kind))
+                names.push_back(std::move(name));
         const std::string guess = nearest_name(name_or_file, names);
         throw InputError(fmt::format("'{}' is neither a file nor a name of the catalogue{}", name_or_file,
                                      guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess)));
@@ -51,17 +52,19 @@ Json describe_workload(const Subject& subject, const std::vector<Override>& over
     const Workload workload = read_workload(Reader::open(subject.path, overrides, problems));
     problems.throw_if_any();
     const ModelTotals totals = model_totals(workload);
-    return {{"kind", "workload"},
-            {"name", workload.name},
-            {"parameters", totals.parameters},
-            {"active_parameters", totals.active_parameters},
-            {"flops_per_token", {{"forward", totals.forward_flops_per_token.value()}, {"training", totals.training_flops_per_token.value()}}},
-            {"activation_bytes_per_token", totals.activations_per_token.value()},
-            {"layers", workload.transformer ? workload.transformer->layers : workload.chain_length()},
-            {"seq", workload.seq},
-            {"gbs", workload.gbs},
-            {"tokens_per_step", workload.tokens_per_step()},
-            {"dtype", name_of(workload.dtype)}};
+    return {
+        {"kind", "workload"},
+        {"name", workload.name},
+        {"parameters", totals.parameters},
+        {"active_parameters", totals.active_parameters},
+        {"flops_per_token",
+         {{"forward", totals.forward_flops_per_token.value()}, {"training", totals.training_flops_per_token.value()}}},
+        {"activation_bytes_per_token", totals.activations_per_token.value()},
+        {"layers", workload.transformer ? workload.transformer->layers : workload.chain_length()},
+        {"seq", workload.seq},
+        {"gbs", workload.gbs},
+        {"tokens_per_step", workload.tokens_per_step()},
+        {"dtype", name_of(workload.dtype)}};
 }
 
 /// Keys that documents may hold but that no model of time or memory reads yet.
@@ -71,21 +74,26 @@ std::vector<std::string> keys_without_effect(const Platform& platform) {
     if (platform.accelerator.wave_quantised)
         keys.emplace_back("accelerator.matrix_padding");
     else
-        for (const auto* key : {"accelerator.compute_units", "accelerator.efficiency.wave_quantisation", "accelerator.efficiency.tile_overhead_k"})
+        for (const auto* key : {"accelerator.compute_units", "accelerator.efficiency.wave_quantisation",
+                                "accelerator.efficiency.tile_overhead_k"})
             keys.emplace_back(key);
     if (platform.nodes() == 1 && platform.node_fabric.kind != FabricKind::none) keys.emplace_back("fabric (one node)");
-    if (platform.node_fabric.kind == FabricKind::none) keys.emplace_back("node.fabric.collectives (no fabric in the node)");
+    if (platform.node_fabric.kind == FabricKind::none)
+        keys.emplace_back("node.fabric.collectives (no fabric in the node)");
     return keys;
 }
 
-Json describe_platform(const Subject& subject, const std::vector<Override>& overrides, int devices, Diagnostics& problems) {
+Json describe_platform(const Subject& subject, const std::vector<Override>& overrides, int devices,
+                       Diagnostics& problems) {
     const Platform platform = read_platform(Reader::open(subject.path, overrides, problems), devices);
     problems.throw_if_any();
     const Topology topology(platform);
     Json peak;
-    for (const auto& [precision, rate] : platform.accelerator.peak) peak[std::string(name_of(precision))] = rate.value();
+    for (const auto& [precision, rate] : platform.accelerator.peak)
+        peak[std::string(name_of(precision))] = rate.value();
     double inter_node = platform.fabric.bandwidth.value();
-    if (platform.fabric.kind == FabricKind::fat_tree || platform.fabric.kind == FabricKind::spine_leaf) inter_node *= platform.fabric.nics;
+    if (platform.fabric.kind == FabricKind::fat_tree || platform.fabric.kind == FabricKind::spine_leaf)
+        inter_node *= platform.fabric.nics;
     Json json{{"kind", "platform"},
               {"name", platform.name},
               {"accelerator", platform.accelerator.name},
@@ -94,7 +102,8 @@ Json describe_platform(const Subject& subject, const std::vector<Override>& over
               {"peak_FLOPS", peak},
               {"hbm_bytes", platform.accelerator.hbm_capacity.value()},
               {"hbm_Bps", platform.accelerator.hbm_bandwidth.value()}};
-    if (platform.node_fabric.kind == FabricKind::nvswitch) json["intra_node_Bps"] = platform.node_fabric.bandwidth.value();
+    if (platform.node_fabric.kind == FabricKind::nvswitch)
+        json["intra_node_Bps"] = platform.node_fabric.bandwidth.value();
     if (inter_node > 0) json["inter_node_Bps"] = inter_node;  // of one node (torus: of one link), per direction
     json["bisection_Bps"] = topology.bisection().value();
     json["links"] = topology.links().size();
@@ -103,15 +112,19 @@ Json describe_platform(const Subject& subject, const std::vector<Override>& over
     return json;
 }
 
-Json describe_plan(const Subject& subject, DocumentOptions documents, const std::vector<Override>& overrides, Diagnostics& problems) {
+Json describe_plan(const Subject& subject, DocumentOptions documents, const std::vector<Override>& overrides,
+                   Diagnostics& problems) {
     const Reader document = Reader::open(subject.path, overrides, problems);
     Reader names = document;
-    for (const auto& [key, target] : {std::pair{"workload", &documents.workload}, {"platform", &documents.platform}, {"software", &documents.software}})
+    for (const auto& [key, target] : {std::pair{"workload", &documents.workload},
+                                      {"platform", &documents.platform},
+                                      {"software", &documents.software}})
         if (target->empty() || std::string_view(key) == "software") *target = names.text(key, *target);
     if (documents.workload.empty() || documents.platform.empty())
         throw UsageError("describe: the plan names no workload and platform; it cannot be described without");
     std::int64_t devices = 1;
-    for (const auto* degree : {"tp", "pp", "dp", "cp"}) devices *= names.integer_or(degree, 1);
+    for (const auto* degree : {"tp", "pp", "dp", "cp"})
+        devices *= names.integer_or(degree, 1);
     if (documents.devices == 0) documents.devices = static_cast<int>(devices);
     const Scenario scenario = load_scenario(documents);
     const Plan plan = load_plan(subject.path.string(), scenario, overrides);
@@ -134,7 +147,10 @@ Json describe_plan(const Subject& subject, DocumentOptions documents, const std:
             {"plan", plan_json(plan, scenario.workload)},
             {"analytic", estimate_json(formula)},
             {"memory",
-             {{"peak_bytes", formula.peak_memory.value()}, {"capacity_bytes", capacity.value()}, {"fits", !formula.shortfall.has_value()}, {"per_stage", stages}}}};
+             {{"peak_bytes", formula.peak_memory.value()},
+              {"capacity_bytes", capacity.value()},
+              {"fits", !formula.shortfall.has_value()},
+              {"per_stage", stages}}}};
 }
 
 /// Nested objects become dotted keys; amounts get units people read.
@@ -162,9 +178,15 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
     Diagnostics problems;
     Json json{{"format", 1}};
     switch (subject.kind) {
-        case DocumentKind::workload: json.update(describe_workload(subject, overrides.workload, problems)); break;
-        case DocumentKind::platform: json.update(describe_platform(subject, overrides.platform, common.documents.devices, problems)); break;
-        case DocumentKind::plan: json.update(describe_plan(subject, common.documents, overrides.plan, problems)); break;
+        case DocumentKind::workload:
+            json.update(describe_workload(subject, overrides.workload, problems));
+            break;
+        case DocumentKind::platform:
+            json.update(describe_platform(subject, overrides.platform, common.documents.devices, problems));
+            break;
+        case DocumentKind::plan:
+            json.update(describe_plan(subject, common.documents, overrides.plan, problems));
+            break;
         case DocumentKind::software: {
             const Software software = read_software(Reader::open(subject.path, overrides.software, problems));
             problems.throw_if_any();
@@ -190,10 +212,13 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
 }  // namespace
 
 void add_describe(CLI::App& app, CommonOptions& common) {
-    CLI::App* command = app.add_subcommand("describe", "what a workload, platform, software profile or plan amounts to");
+    CLI::App* command =
+        app.add_subcommand("describe", "what a workload, platform, software profile or plan amounts to");
     auto name = std::make_shared<std::string>();
     command->add_option("NAME_OR_FILE", *name, "a file, or a name of the catalogue")->required();
-    command->add_option("--devices", common.documents.devices, "scale the platform to N devices")->check(CLI::Range(1, 1 << 24))->type_name("N");
+    command->add_option("--devices", common.documents.devices, "scale the platform to N devices")
+        ->check(CLI::Range(1, 1 << 24))
+        ->type_name("N");
     command->add_option("--set", common.documents.sets, "override a key, e.g. workload.seq=8192; repeatable")
         ->type_name("KEY=VALUE")
         ->expected(1)

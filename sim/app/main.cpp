@@ -14,11 +14,18 @@
 namespace plansim {
 
 void add_document_options(CLI::App& command, CommonOptions& options) {
-    command.add_option("WORKLOAD", options.documents.workload, "workload: a file, or a name of the catalogue")->required();
-    command.add_option("PLATFORM", options.documents.platform, "platform: a file, or a name of the catalogue")->required();
-    command.add_option("--software", options.documents.software, "software profile: a file, or a name of the catalogue")->capture_default_str();
-    command.add_option("--devices", options.documents.devices, "scale the platform to N devices")->check(CLI::Range(1, 1 << 24))->type_name("N");
-    command.add_option("--set", options.documents.sets, "override a key of a document, e.g. workload.seq=8192; repeatable")
+    command.add_option("WORKLOAD", options.documents.workload, "workload: a file, or a name of the catalogue")
+        ->required();
+    command.add_option("PLATFORM", options.documents.platform, "platform: a file, or a name of the catalogue")
+        ->required();
+    command
+        .add_option("--software", options.documents.software, "software profile: a file, or a name of the catalogue")
+        ->capture_default_str();
+    command.add_option("--devices", options.documents.devices, "scale the platform to N devices")
+        ->check(CLI::Range(1, 1 << 24))
+        ->type_name("N");
+    command
+        .add_option("--set", options.documents.sets, "override a key of a document, e.g. workload.seq=8192; repeatable")
         ->type_name("KEY=VALUE")
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -27,18 +34,26 @@ void add_document_options(CLI::App& command, CommonOptions& options) {
 
 void add_replay_options(CLI::App& command, CommonOptions& options) {
     static const std::map<std::string, Fidelity> fidelities{{"stage", Fidelity::stage}, {"layer", Fidelity::layer}};
-    static const std::map<std::string, Replicas> replicas{{"auto", Replicas::automatic}, {"all", Replicas::all}, {"folded", Replicas::folded}};
-    command.add_option("--fidelity", options.replay.fidelity, "one delay per stage and pass, or per layer: stage, layer (default)")
+    static const std::map<std::string, Replicas> replicas{
+        {"auto", Replicas::automatic}, {"all", Replicas::all}, {"folded", Replicas::folded}};
+    command
+        .add_option("--fidelity", options.replay.fidelity,
+                    "one delay per stage and pass, or per layer: stage, layer (default)")
         ->transform(CLI::CheckedTransformer(fidelities))
         ->type_name("NAME");
-    command.add_option("--replicas", options.replay.replicas, "replicas to simulate: auto (default: one if they cannot meet), all, folded")
+    command
+        .add_option("--replicas", options.replay.replicas,
+                    "replicas to simulate: auto (default: one if they cannot meet), all, folded")
         ->transform(CLI::CheckedTransformer(replicas))
         ->type_name("NAME");
 }
 
 void add_output_options(CLI::App& command, CommonOptions& options) {
-    static const std::map<std::string, OutputFormat> formats{{"text", OutputFormat::text}, {"json", OutputFormat::json}};
-    command.add_option("--format", options.format, "text (default) or json, on stdout")->transform(CLI::CheckedTransformer(formats))->type_name("NAME");
+    static const std::map<std::string, OutputFormat> formats{{"text", OutputFormat::text},
+                                                             {"json", OutputFormat::json}};
+    command.add_option("--format", options.format, "text (default) or json, on stdout")
+        ->transform(CLI::CheckedTransformer(formats))
+        ->type_name("NAME");
     command.add_flag("-v,--verbose", options.verbose, "say more on stderr");
     command.add_flag("-q,--quiet", options.quiet, "no progress and no warnings on stderr");
     command.parse_complete_callback([&options] {
@@ -52,7 +67,9 @@ int run_main(int argc, char** argv) {
     CLI::App app{"plansim plans how to train a neural network on a cluster and proves the plan by simulation."};
     app.set_version_flag("--version", PLANSIM_VERSION);
     app.require_subcommand(1);
-    app.footer("Example: plansim run llama3-70b dgx-h100 --devices 64\nExit codes: 0 ok, 1 bug, 2 usage, 3 input, 4 infeasible, 5 simulation");
+    app.footer(
+        "Example: plansim run llama3-70b dgx-h100 --devices 64\nExit codes: 0 ok, 1 bug, 2 usage, 3 input, 4 "
+        "infeasible, 5 simulation");
     CommonOptions options;
     add_run(app, options);
     add_plan(app, options);

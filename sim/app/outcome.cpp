@@ -20,7 +20,9 @@ namespace {
 double cpu_seconds() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -35,7 +37,9 @@ Json breakdown_json(const Breakdown& breakdown) {
     for (std::size_t index = 0; index < kTimeClasses; ++index) {
         const auto time_class = static_cast<TimeClass>(index);
         // What is not modelled yet is absent, never zero.
-        if (time_class == TimeClass::cp_exposed || time_class == TimeClass::ep_exposed || time_class == TimeClass::throttle_loss) continue;
+        if (time_class == TimeClass::cp_exposed || time_class == TimeClass::ep_exposed ||
+            time_class == TimeClass::throttle_loss)
+            continue;
         json[std::string(name_of(time_class))] = breakdown[time_class].value();
     }
     return json;
@@ -49,7 +53,8 @@ Json memory_json(const ReplayRecord& record, const Scenario& scenario, const Pla
         // All replicas of a stage allocate alike; the fullest is shown.
         const WorkerRecord* fullest = nullptr;
         for (const WorkerRecord& worker : record.workers)
-            if (worker.stage == stage && (fullest == nullptr || worker.peak_memory > fullest->peak_memory)) fullest = &worker;
+            if (worker.stage == stage && (fullest == nullptr || worker.peak_memory > fullest->peak_memory))
+                fullest = &worker;
         Json entry{{"stage", stage}};
         for (std::size_t tag = 0; tag < kMemoryTags; ++tag)
             entry[std::string(kMemoryTagNames[tag]) + "_bytes"] = fullest->at_peak[tag].value();
@@ -57,7 +62,10 @@ Json memory_json(const ReplayRecord& record, const Scenario& scenario, const Pla
         peak = std::max(peak, fullest->peak_memory);
         stages.push_back(std::move(entry));
     }
-    return {{"peak_bytes", peak.value()}, {"capacity_bytes", capacity.value()}, {"fits", peak <= capacity}, {"per_stage", std::move(stages)}};
+    return {{"peak_bytes", peak.value()},
+            {"capacity_bytes", capacity.value()},
+            {"fits", peak <= capacity},
+            {"per_stage", std::move(stages)}};
 }
 
 Json links_json(const ReplayRecord& record) {
@@ -70,7 +78,8 @@ Json links_json(const ReplayRecord& record) {
     std::map<std::string, Sum> classes;
     for (const LinkRecord& link : record.links) {
         Sum& sum = classes[link.link_class];
-        const double utilisation = static_cast<double>(link.bytes) / (link.bandwidth.value() * record.iteration_time.value());
+        const double utilisation =
+            static_cast<double>(link.bytes) / (link.bandwidth.value() * record.iteration_time.value());
         ++sum.count;
         sum.bytes += link.bytes;
         sum.utilisation += utilisation;
@@ -91,10 +100,12 @@ Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan
     const double time = record.iteration_time.value();
     const double tokens = static_cast<double>(scenario.workload.seq * plan.gbs);
     const auto& peaks = scenario.platform.accelerator.peak;
-    const auto peak = peaks.contains(scenario.workload.dtype) ? peaks.at(scenario.workload.dtype) : peaks.at(Precision::bf16);
+    const auto peak =
+        peaks.contains(scenario.workload.dtype) ? peaks.at(scenario.workload.dtype) : peaks.at(Precision::bf16);
     const double available = peak.value() * scenario.platform.devices * time;
     double executed = 0;
-    for (const WorkerRecord& worker : record.workers) executed += worker.flops.value() * static_cast<double>(worker.devices.size());
+    for (const WorkerRecord& worker : record.workers)
+        executed += worker.flops.value() * static_cast<double>(worker.devices.size());
     const Estimate formula = estimate(model, plan);
     Json json;
     json["iteration_time_s"] = time;
@@ -119,7 +130,8 @@ Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan
     return json;
 }
 
-void write_record(const ReplayRecord& record, const Plan& plan, int devices_per_node, const std::filesystem::path& folder) {
+void write_record(const ReplayRecord& record, const Plan& plan, int devices_per_node,
+                  const std::filesystem::path& folder) {
     write_file(folder / "trace.json", [&](std::ostream& out) { write_trace(out, record, plan, devices_per_node); });
     write_file(folder / "devices.csv", [&](std::ostream& out) { write_devices_csv(out, record, devices_per_node); });
     write_file(folder / "links.csv", [&](std::ostream& out) { write_links_csv(out, record); });
@@ -152,11 +164,12 @@ Json estimate_json(const Estimate& estimate) {
 }
 
 void stamp(Plan& plan, const Scenario& scenario) {
-    const auto fill = [](std::string& name, std::string& hash, const std::string& actual_name, const std::string& text, std::string_view what) {
+    const auto fill = [](std::string& name, std::string& hash, const std::string& actual_name, const std::string& text,
+                         std::string_view what) {
         const std::string actual = content_hash(text);
         if (!hash.empty() && hash != actual)
-            log_warning(fmt::format("the plan was made for {} '{}' with content {}, but the {} given is '{}' with {}", what, name, hash, what,
-                                    actual_name, actual));
+            log_warning(fmt::format("the plan was made for {} '{}' with content {}, but the {} given is '{}' with {}",
+                                    what, name, hash, what, actual_name, actual));
         name = actual_name;
         hash = actual;
     };
@@ -173,8 +186,9 @@ std::string outcome_fingerprint(const Scenario& scenario, const Plan& plan) {
         CostModel model(scenario, topology);
         const Estimate formula = estimate(model, plan);
         const ReplayRecord record = replay(model, plan, options);
-        return fmt::format("{} {} {} {} {}", to_text(formula.iteration_time.value()), formula.peak_memory.value(), formula.shortfall.has_value(),
-                           to_text(record.iteration_time.value()), scenario.workload.seq * plan.gbs);
+        return fmt::format("{} {} {} {} {}", to_text(formula.iteration_time.value()), formula.peak_memory.value(),
+                           formula.shortfall.has_value(), to_text(record.iteration_time.value()),
+                           scenario.workload.seq * plan.gbs);
     });
 }
 

@@ -39,7 +39,8 @@ void plan(const CommonOptions& common, const PlanOptions& options) {
         return;
     }
     std::cout << search_text(found, scenario);
-    for (const Candidate& candidate : found.result.best) std::cout << fmt::format("\n{}\n  {}\n", summary(candidate.plan), candidate.why);
+    for (const Candidate& candidate : found.result.best)
+        std::cout << fmt::format("\n{}\n  {}\n", summary(candidate.plan), candidate.why);
 }
 
 }  // namespace
@@ -49,7 +50,10 @@ void add_plan(CLI::App& app, CommonOptions& common) {
     auto options = std::make_shared<PlanOptions>();
     add_document_options(*command, common);
     command->add_option("-o,--output", options->file, "write the best plan")->type_name("FILE");
-    command->add_option("--top", options->top, "number of plans to show")->check(CLI::Range(1, 1000))->type_name("K")->capture_default_str();
+    command->add_option("--top", options->top, "number of plans to show")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("K")
+        ->capture_default_str();
     add_output_options(*command, common);
     command->footer("Example: plansim plan llama3-70b dgx-h100 --devices 64 --top 5 -o plan.yaml");
     command->callback([&common, options] { plan(common, *options); });

@@ -16,10 +16,13 @@ std::string& command_line() {
 
 /// The argument as a POSIX shell reads it back.
 std::string shell_quoted(const std::string& argument) {
-    if (!argument.empty() && argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") == std::string::npos)
+    if (!argument.empty() &&
+        argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") ==
+            std::string::npos)
         return argument;
     std::string result = "'";
-    for (const char c : argument) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    for (const char c : argument)
+        result += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return result + "'";
 }
 
@@ -27,13 +30,15 @@ std::string shell_quoted(const std::string& argument) {
 
 void remember_command_line(int argc, char** argv) {
     command_line() = "plansim";
-    for (int index = 1; index < argc; ++index) command_line() += " " + shell_quoted(argv[index]);
+    for (int index = 1; index < argc; ++index)
+        command_line() += " " + shell_quoted(argv[index]);
 }
 
 void make_report_folder(const std::filesystem::path& folder) {
     std::error_code problem;
     std::filesystem::create_directories(folder, problem);
-    if (problem) throw InputError(fmt::format("cannot create the report folder {}: {}", folder.string(), problem.message()));
+    if (problem)
+        throw InputError(fmt::format("cannot create the report folder {}: {}", folder.string(), problem.message()));
 }
 
 void write_report(const std::filesystem::path& folder, const Json& report, const std::string& plan_yaml) {

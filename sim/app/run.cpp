@@ -39,7 +39,8 @@ double rank_correlation(const std::vector<Contestant>& contestants) {
         std::vector<double> result;
         for (const Contestant& one : contestants) {
             double rank = 0.5;
-            for (const Contestant& other : contestants) rank += value(other) < value(one) ? 1 : value(other) == value(one) ? 0.5 : 0;
+            for (const Contestant& other : contestants)
+                rank += value(other) < value(one) ? 1 : value(other) == value(one) ? 0.5 : 0;
             result.push_back(rank);
         }
         return result;
@@ -55,15 +56,19 @@ double rank_correlation(const std::vector<Contestant>& contestants) {
         formula_variance += (formula[index] - mean) * (formula[index] - mean);
         replay_variance += (replay[index] - mean) * (replay[index] - mean);
     }
-    return formula_variance == 0 || replay_variance == 0 ? 1 : covariance / std::sqrt(formula_variance * replay_variance);
+    return formula_variance == 0 || replay_variance == 0 ? 1
+                                                         : covariance / std::sqrt(formula_variance * replay_variance);
 }
 
 std::string contest_text(const std::vector<Contestant>& contestants, std::size_t chosen) {
-    Table table({"", "candidate", "plan", ">formula", ">simulated", ">formula error", ">tokens/s", ">MFU", ">peak memory"});
+    Table table(
+        {"", "candidate", "plan", ">formula", ">simulated", ">formula error", ">tokens/s", ">MFU", ">peak memory"});
     for (std::size_t index = 0; index < contestants.size(); ++index) {
         const Contestant& one = contestants[index];
-        table.add({index == chosen ? "->" : "", one.name, summary(one.plan), to_human(Seconds(one.analytic())), to_human(Seconds(one.simulated())),
-                   fmt::format("{:+.1f} %", 100 * (one.analytic() / one.simulated() - 1)), fmt::format("{:.0f}", one.outcome["tokens_per_s"].get<double>()),
+        table.add({index == chosen ? "->" : "", one.name, summary(one.plan), to_human(Seconds(one.analytic())),
+                   to_human(Seconds(one.simulated())),
+                   fmt::format("{:+.1f} %", 100 * (one.analytic() / one.simulated() - 1)),
+                   fmt::format("{:.0f}", one.outcome["tokens_per_s"].get<double>()),
                    fmt::format("{:.1f} %", 100 * one.outcome["mfu"].get<double>()),
                    bytes_text(one.outcome["memory"]["peak_bytes"]) + (one.fits() ? "" : " (does not fit)")});
     }
@@ -83,8 +88,12 @@ std::vector<Contestant> assemble(const SearchRun& found, const Scenario& scenari
     return contestants;
 }
 
-Json report_json(const std::vector<Contestant>& contestants, std::size_t chosen, const SearchRun& found, const Json& recorded) {
-    Json report{{"format", 1}, {"candidates", Json::array()}, {"chosen", chosen}, {"rank_correlation", rank_correlation(contestants)}};
+Json report_json(const std::vector<Contestant>& contestants, std::size_t chosen, const SearchRun& found,
+                 const Json& recorded) {
+    Json report{{"format", 1},
+                {"candidates", Json::array()},
+                {"chosen", chosen},
+                {"rank_correlation", rank_correlation(contestants)}};
     for (const Contestant& one : contestants)
         report["candidates"].push_back({{"name", one.name},
                                         {"plan", one.outcome["plan"]},
@@ -111,9 +120,11 @@ void run(const CommonOptions& common, const std::string& out) {
     }
     std::size_t chosen = contestants.size();
     for (std::size_t index = 0; index < contestants.size(); ++index)
-        if (contestants[index].fits() && (chosen == contestants.size() || contestants[index].simulated() < contestants[chosen].simulated()))
+        if (contestants[index].fits() &&
+            (chosen == contestants.size() || contestants[index].simulated() < contestants[chosen].simulated()))
             chosen = index;
-    if (chosen == contestants.size()) throw InfeasibleError("no candidate fits into memory once it is replayed: the formula was too optimistic");
+    if (chosen == contestants.size())
+        throw InfeasibleError("no candidate fits into memory once it is replayed: the formula was too optimistic");
     const Contestant& winner = contestants[chosen];
     const Json recorded = simulate_plan(scenario, winner.plan, {common.replay, out});
     const Json report = report_json(contestants, chosen, found, recorded);
@@ -125,15 +136,20 @@ void run(const CommonOptions& common, const std::string& out) {
         return;
     }
     std::cout << simulate_text(recorded) << '\n' << contest_text(contestants, chosen);
-    std::cout << fmt::format("{} plans searched, {} do not fit; rank correlation of formula and replay {:.2f}\n", found.result.candidates,
-                             found.result.infeasible, report["rank_correlation"].get<double>());
-    std::cout << fmt::format("report in {}: plan.yaml report.json trace.json devices.csv links.csv memory.csv (open trace.json in ui.perfetto.dev)\n", out);
+    std::cout << fmt::format("{} plans searched, {} do not fit; rank correlation of formula and replay {:.2f}\n",
+                             found.result.candidates, found.result.infeasible,
+                             report["rank_correlation"].get<double>());
+    std::cout << fmt::format(
+        "report in {}: plan.yaml report.json trace.json devices.csv links.csv memory.csv (open trace.json in "
+        "ui.perfetto.dev)\n",
+        out);
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, CommonOptions& common) {
-    CLI::App* command = app.add_subcommand("run", "plan, replay the best plans, choose by simulated time, write a report");
+    CLI::App* command =
+        app.add_subcommand("run", "plan, replay the best plans, choose by simulated time, write a report");
     auto out = std::make_shared<std::string>("plansim-out");
     add_document_options(*command, common);
     add_replay_options(*command, common);

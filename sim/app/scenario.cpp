@@ -18,15 +18,20 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kind_name(DocumentKind kind) {
     switch (kind) {
-        case DocumentKind::workload: return "workload";
-        case DocumentKind::platform: return "platform";
-        case DocumentKind::software: return "software profile";
-        case DocumentKind::plan: return "plan";
+        case DocumentKind::workload:
+            return "workload";
+        case DocumentKind::platform:
+            return "platform";
+        case DocumentKind::software:
+            return "software profile";
+        case DocumentKind::plan:
+            return "plan";
     }
     return "?";
 }
 
-/// Where workloads/ and platforms/ live: $PLANSIM_DATA, beside the executable's folder, or the source tree of the build.
+/// Where workloads/ and platforms/ live: $PLANSIM_DATA, beside the executable's folder, or the source tree of the
+/// build.
 fs::path data_folder() {
     std::vector<fs::path> places;
     if (const char* chosen = std::getenv("PLANSIM_DATA")) places.emplace_back(chosen);
@@ -38,15 +43,19 @@ fs::path data_folder() {
     }
     places.emplace_back(PLANSIM_SOURCE_DIR);
     for (const fs::path& place : places)
-        if (fs::is_directory(place / "workloads", ignored) && fs::is_directory(place / "platforms", ignored)) return place;
+        if (fs::is_directory(place / "workloads", ignored) && fs::is_directory(place / "platforms", ignored))
+            return place;
     throw InputError("no catalogue found: set PLANSIM_DATA to the folder that holds workloads/ and platforms/");
 }
 
 fs::path catalogue_folder(DocumentKind kind) {
     switch (kind) {
-        case DocumentKind::workload: return data_folder() / "workloads";
-        case DocumentKind::platform: return data_folder() / "platforms";
-        default: return data_folder() / "platforms" / "software";
+        case DocumentKind::workload:
+            return data_folder() / "workloads";
+        case DocumentKind::platform:
+            return data_folder() / "platforms";
+        default:
+            return data_folder() / "platforms" / "software";
     }
 }
 
@@ -77,7 +86,8 @@ Overrides parse_sets(const std::vector<std::string>& sets) {
         else if (document == "plan")
             result.plan.push_back(entry);
         else
-            throw UsageError(fmt::format("--set {}: unknown document '{}' (one of workload, platform, software, plan)", set, document));
+            throw UsageError(fmt::format("--set {}: unknown document '{}' (one of workload, platform, software, plan)",
+                                         set, document));
     }
     return result;
 }
@@ -92,7 +102,8 @@ std::vector<std::string> catalogue(DocumentKind kind) {
 
 fs::path find_document(const std::string& name_or_file, DocumentKind kind) {
     std::error_code ignored;
-    const bool looks_like_path = name_or_file.find('/') != std::string::npos || fs::path(name_or_file).extension() == ".yaml";
+    const bool looks_like_path =
+        name_or_file.find('/') != std::string::npos || fs::path(name_or_file).extension() == ".yaml";
     if (looks_like_path || fs::is_regular_file(name_or_file, ignored)) return name_or_file;
     const fs::path path = catalogue_folder(kind) / (name_or_file + ".yaml");
     if (fs::exists(path, ignored)) return path;
@@ -100,24 +111,29 @@ fs::path find_document(const std::string& name_or_file, DocumentKind kind) {
     const auto names = catalogue(kind);
     const std::string guess = nearest_name(name_or_file, names);
     throw InputError(fmt::format("unknown {} '{}'{} (neither a file nor one of {})", kind_name(kind), name_or_file,
-                                 guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess), fmt::join(names, ", ")));
+                                 guess.empty() ? "" : fmt::format("; did you mean '{}'?", guess),
+                                 fmt::join(names, ", ")));
 }
 
 Scenario load_scenario(const DocumentOptions& options) {
     const Overrides overrides = parse_sets(options.sets);
     Diagnostics problems;
     Scenario scenario;
-    scenario.workload = read_workload(Reader::open(find_document(options.workload, DocumentKind::workload), overrides.workload, problems));
-    scenario.platform = read_platform(Reader::open(find_document(options.platform, DocumentKind::platform), overrides.platform, problems),
-                                      options.devices);
-    scenario.software = read_software(Reader::open(find_document(options.software, DocumentKind::software), overrides.software, problems));
+    scenario.workload = read_workload(
+        Reader::open(find_document(options.workload, DocumentKind::workload), overrides.workload, problems));
+    scenario.platform = read_platform(
+        Reader::open(find_document(options.platform, DocumentKind::platform), overrides.platform, problems),
+        options.devices);
+    scenario.software = read_software(
+        Reader::open(find_document(options.software, DocumentKind::software), overrides.software, problems));
     problems.throw_if_any();
     return scenario;
 }
 
 Plan load_plan(const std::string& file_or_inline, const Scenario& scenario, const std::vector<Override>& overrides) {
     Diagnostics problems;
-    Plan plan = read_plan(open_plan(file_or_inline, overrides, problems), scenario.workload, scenario.platform, scenario.software);
+    Plan plan = read_plan(open_plan(file_or_inline, overrides, problems), scenario.workload, scenario.platform,
+                          scenario.software);
     problems.throw_if_any();
     stamp(plan, scenario);
     return plan;

@@ -58,21 +58,23 @@ SearchRun run_search(const Scenario& scenario, int top, const std::vector<Overri
         });
     }
     if (run.result.best.empty()) throw InfeasibleError(explain_infeasible(run.result, scenario));
-    for (Candidate& candidate : run.result.best) stamp(candidate.plan, scenario);
+    for (Candidate& candidate : run.result.best)
+        stamp(candidate.plan, scenario);
     run.json = {{"candidates", run.result.candidates}, {"infeasible", run.result.infeasible}, {"cpu_s", cpu() - start}};
     return run;
 }
 
 std::string search_text(const SearchRun& found, const Scenario& scenario) {
-    std::string text = fmt::format("{} on {} devices of {}: {} plans considered, {} do not fit, {:.2f} s of CPU\n", scenario.workload.name,
-                                   scenario.platform.devices, scenario.platform.name, found.result.candidates, found.result.infeasible,
-                                   found.json["cpu_s"].get<double>());
+    std::string text = fmt::format("{} on {} devices of {}: {} plans considered, {} do not fit, {:.2f} s of CPU\n",
+                                   scenario.workload.name, scenario.platform.devices, scenario.platform.name,
+                                   found.result.candidates, found.result.infeasible, found.json["cpu_s"].get<double>());
     Table table({">rank", "plan", ">formula", ">tokens/s", ">peak memory"});
     for (std::size_t index = 0; index < found.result.best.size(); ++index) {
         const Candidate& candidate = found.result.best[index];
         const double tokens = static_cast<double>(scenario.workload.seq * candidate.plan.gbs);
         table.add({std::to_string(index + 1), summary(candidate.plan), to_human(candidate.estimate.iteration_time),
-                   fmt::format("{:.0f}", tokens / candidate.estimate.iteration_time.value()), to_human(candidate.estimate.peak_memory)});
+                   fmt::format("{:.0f}", tokens / candidate.estimate.iteration_time.value()),
+                   to_human(candidate.estimate.peak_memory)});
     }
     return text + table.str();
 }

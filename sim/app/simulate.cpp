@@ -41,11 +41,13 @@ void simulate(const CommonOptions& common, const SimulateOptions& options) {
     const Json* fullest = &memory["per_stage"].front();
     for (const Json& stage : memory["per_stage"])
         if (stage["peak_bytes"].get<std::int64_t>() > (*fullest)["peak_bytes"].get<std::int64_t>()) fullest = &stage;
-    const std::int64_t missing = memory["peak_bytes"].get<std::int64_t>() - memory["capacity_bytes"].get<std::int64_t>();
-    throw InfeasibleError(fmt::format("the plan does not fit: stage {} needs {} bytes of {}; {} bytes ({}) are short (--allow-oom shows the "
-                                      "result all the same)",
-                                      (*fullest)["stage"].get<int>(), memory["peak_bytes"].get<std::int64_t>(),
-                                      memory["capacity_bytes"].get<std::int64_t>(), missing, bytes_text(missing)));
+    const std::int64_t missing =
+        memory["peak_bytes"].get<std::int64_t>() - memory["capacity_bytes"].get<std::int64_t>();
+    throw InfeasibleError(fmt::format(
+        "the plan does not fit: stage {} needs {} bytes of {}; {} bytes ({}) are short (--allow-oom shows the "
+        "result all the same)",
+        (*fullest)["stage"].get<int>(), memory["peak_bytes"].get<std::int64_t>(),
+        memory["capacity_bytes"].get<std::int64_t>(), missing, bytes_text(missing)));
 }
 
 }  // namespace
@@ -55,12 +57,14 @@ void add_simulate(CLI::App& app, CommonOptions& common) {
     auto options = std::make_shared<SimulateOptions>();
     add_document_options(*command, common);
     command->add_option("PLAN", options->plan_file, "plan file");
-    command->add_option("--plan", options->inline_plan, "inline plan, e.g. \"tp=8 pp=8 dp=16 mbs=1 schedule=1f1b recompute=full\"");
+    command->add_option("--plan", options->inline_plan,
+                        "inline plan, e.g. \"tp=8 pp=8 dp=16 mbs=1 schedule=1f1b recompute=full\"");
     add_replay_options(*command, common);
     command->add_option("--out", options->out, "write the report folder")->type_name("DIR");
     command->add_flag("--allow-oom", options->allow_oom, "exit code 0 even if the plan does not fit into memory");
     add_output_options(*command, common);
-    command->footer("Example: plansim simulate gpt3-175b dgx-a100 --devices 1024 --plan \"tp=8 pp=8 dp=16 mbs=1 recompute=full\"");
+    command->footer(
+        "Example: plansim simulate gpt3-175b dgx-a100 --devices 1024 --plan \"tp=8 pp=8 dp=16 mbs=1 recompute=full\"");
     command->callback([&common, options] { simulate(common, *options); });
 }
 

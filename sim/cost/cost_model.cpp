@@ -8,7 +8,8 @@
 namespace plansim {
 namespace {
 
-// The host needs this much longer for a backward than for a forward pass (autograd bookkeeping; fitted with the host times).
+// The host needs this much longer for a backward than for a forward pass (autograd bookkeeping; fitted with the host
+// times).
 constexpr double kBackwardHost = 1.2;
 // How device and host time of a pass combine: the larger, with an imperfect run-ahead where both are close.
 constexpr double kRunAheadPower = 4;
@@ -21,9 +22,11 @@ constexpr double kLocalBytes = 4;
 /// Devices per node of a group, which decides its collective times on node + switch fabrics.
 std::vector<int> node_pattern(const Group& group, const Topology& topology) {
     std::map<int, int> counts;
-    for (const DeviceId device : group) ++counts[topology.node_of(device)];
+    for (const DeviceId device : group)
+        ++counts[topology.node_of(device)];
     std::vector<int> pattern;
-    for (const auto& [node, count] : counts) pattern.push_back(count);
+    for (const auto& [node, count] : counts)
+        pattern.push_back(count);
     return pattern;
 }
 
@@ -61,10 +64,12 @@ const Group& CostModel::slowest_tp_group(const Plan& plan) {
     Seconds slowest(-1);
     for (int worker = 0; worker < layout.workers(); ++worker) {
         const Group group = layout.tp_group(layout.replica_of(worker), layout.stage_of(worker));
-        const bool switched = scenario_.platform.fabric.kind != FabricKind::torus && scenario_.platform.fabric.kind != FabricKind::graph;
+        const bool switched =
+            scenario_.platform.fabric.kind != FabricKind::torus && scenario_.platform.fabric.kind != FabricKind::graph;
         const bool uniform_node = scenario_.platform.node_fabric.kind != FabricKind::graph;
         if (switched && uniform_node && !seen.insert(node_pattern(group, topology_)).second) continue;
-        const Seconds time = tp_time(CollectiveKind::all_gather, Bytes(100'000'000), group);  // large enough to rank by rate
+        const Seconds time =
+            tp_time(CollectiveKind::all_gather, Bytes(100'000'000), group);  // large enough to rank by rate
         if (time > slowest) {
             slowest = time;
             entry->second = group;
@@ -89,13 +94,15 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
         const bool counted_by_profile = block.kind == BlockKind::layer;
         if (!counted_by_profile && op.kind != OperatorKind::gemm && op.kind != OperatorKind::generic) ++kernels;
     }
-    if (block.kind == BlockKind::layer) kernels = pass == Pass::forward ? software.forward_kernels : software.backward_kernels;
+    if (block.kind == BlockKind::layer)
+        kernels = pass == Pass::forward ? software.forward_kernels : software.backward_kernels;
     result.compute += kernels_.fixed() * kernels;
     if (pass == Pass::backward && plan.microbatches() > 1)
         result.compute += kernels_.memory_time(software.accumulation_bytes * static_cast<double>(block.parameters));
     result.compute *= straggler_factor();
     Seconds collectives;
-    for (const auto& call : result.collectives) collectives += call.time;
+    for (const auto& call : result.collectives)
+        collectives += call.time;
     const double hidden = software.tp_overlap ? software.tp_overlap_share : 0;
     result.tp_exposed = collectives * (1 - hidden);
     result.compute += collectives * (hidden * software.overlap_slowdown);
@@ -106,9 +113,11 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
 void CostModel::add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const {
     if (kind != BlockKind::layer) return;
     const Software& software = scenario_.software;
-    const Seconds host = software.layer_host_time * (passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(tp)));
+    const Seconds host =
+        software.layer_host_time * (passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(tp)));
     const Seconds device = phase.compute + phase.tp_exposed;
-    const double together = std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
+    const double together =
+        std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
     phase.other = Seconds(together) - device;
 }
 
@@ -141,7 +150,8 @@ UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Rec
         const double share = plan.sequence_parallel ? plan.tp : 1;
         const bool layer = block.kind == BlockKind::layer;
         cost.working_set = cost.activations * (layer ? software.recompute_layers : 1);
-        cost.activations = layer ? block.boundary * (software.checkpoint_factor / share) : std::min(cost.activations, block.boundary);
+        cost.activations =
+            layer ? block.boundary * (software.checkpoint_factor / share) : std::min(cost.activations, block.boundary);
     } else if (recompute == Recompute::selective) {
         cost.activations = (saved - droppable) * software.activation_factor;
         cost.working_set = droppable * software.activation_factor;
@@ -191,7 +201,8 @@ Seconds CostModel::p2p_time(const Plan& plan, int from_stage, int to_stage, Byte
 Seconds CostModel::dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size) {
     std::vector<Group> groups = Layout(plan).dp_groups(stage);
     const auto [entry, added] = dp_times_.try_emplace({kind, size.value(), groups});
-    if (added) entry->second = concurrent_collective_time(kind, CollectiveAlgorithm::automatic, groups, size, topology_);
+    if (added)
+        entry->second = concurrent_collective_time(kind, CollectiveAlgorithm::automatic, groups, size, topology_);
     return entry->second;
 }
 

@@ -28,19 +28,19 @@ struct Phase {
     Seconds other;       // host time beyond the device time
     Seconds tp_exposed;  // part of the collectives that nothing hides
     std::vector<TpCollective> collectives;
-    Flops flops;         // executed
+    Flops flops;  // executed
     [[nodiscard]] Seconds total() const { return compute + other + tp_exposed; }
 };
 
 struct UnitCost {
     Phase forward;
     Phase backward;
-    Phase recompute;             // precedes the backward pass; empty without recomputation
-    std::int64_t parameters = 0; // of one rank
-    Bytes activations;           // kept per microbatch from forward to backward
-    Bytes working_set;           // lives during the backward pass only: what recomputation rebuilds
-    Bytes logits;                // lives from the forward to the backward pass of the loss
-    Bytes boundary;              // handed to the next unit, whole tensor
+    Phase recompute;              // precedes the backward pass; empty without recomputation
+    std::int64_t parameters = 0;  // of one rank
+    Bytes activations;            // kept per microbatch from forward to backward
+    Bytes working_set;            // lives during the backward pass only: what recomputation rebuilds
+    Bytes logits;                 // lives from the forward to the backward pass of the loss
+    Bytes boundary;               // handed to the next unit, whole tensor
 };
 
 /// Everything a cost depends on besides the unit and the plan.
@@ -51,7 +51,7 @@ struct Scenario {
 };
 
 class CostModel {
- public:
+  public:
     /// Both must outlive the model.
     CostModel(const Scenario& scenario, const Topology& topology);
 
@@ -74,9 +74,10 @@ class CostModel {
     /// A collective of every dp group of a stage at the same time.
     Seconds dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size);
 
- private:
+  private:
     using UnitKey = std::tuple<std::int64_t, int, std::int64_t, bool, Recompute, Group>;
-    [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, const Group& group);
+    [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
+                                        const Group& group);
     Phase phase(const Block& block, Pass pass, const Plan& plan, const Group& group);
     void add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const;
     Seconds tp_time(CollectiveKind kind, Bytes size, const Group& group);

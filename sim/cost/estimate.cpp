@@ -6,8 +6,8 @@
 namespace plansim {
 namespace {
 
-// Sends that return at once are hidden behind the other direction's compute about half of the time (one of the two
-// transfers of a microbatch is on the critical path in the steady state of 1F1B).
+// Sends that return at once: in the steady state of 1F1B one of the two transfers of a microbatch stays on the critical
+// path; the longer warm-up of the interleaved schedule hides both.
 constexpr double kExposedAsyncP2p = 0.5;
 // Two transfers per microbatch and chunk: activations forward, gradients backward.
 constexpr double kTransfersPerChunk = 2;
@@ -20,11 +20,12 @@ void add(Phase& sum, const Phase& part) {
 }
 
 struct DataParallel {
-    Seconds reduce;   // exposed part of the gradient reduction
-    Seconds gather;   // exposed part of the parameter gathering
+    Seconds reduce;  // exposed part of the gradient reduction
+    Seconds gather;  // exposed part of the parameter gathering
 };
 
-DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage, const std::vector<ChunkCost>& chunks) {
+DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage,
+                                   const std::vector<ChunkCost>& chunks) {
     DataParallel result;
     if (plan.dp == 1) return result;
     const Software& software = model.scenario().software;
@@ -38,7 +39,8 @@ DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage
     }
     const auto reduction = plan.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     result.reduce = model.dp_time(reduction, plan, stage, gradient_message(software, parameters));
-    if (plan.zero >= 1) result.gather = model.dp_time(CollectiveKind::all_gather, plan, stage, parameter_message(parameters));
+    if (plan.zero >= 1)
+        result.gather = model.dp_time(CollectiveKind::all_gather, plan, stage, parameter_message(parameters));
     if (software.dp_overlap) {
         const Seconds zero;
         result.reduce = std::max(zero, result.reduce - backward);
@@ -53,7 +55,9 @@ Bytes gradient_message(const Software& software, std::int64_t parameters) {
     return Bytes(software.gradient_reduce_bytes * parameters);
 }
 
-Bytes parameter_message(std::int64_t parameters) { return Bytes(2 * parameters); }
+Bytes parameter_message(std::int64_t parameters) {
+    return Bytes(2 * parameters);
+}
 
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage) {
     const ChainRange& range = plan.range(virtual_stage);
@@ -88,7 +92,8 @@ Estimate estimate(CostModel& model, const Plan& plan) {
             parameters += chunks.back().parameters;
             if (virtual_stage + 1 < plan.virtual_stages()) {
                 const int next = (virtual_stage + 1) % plan.pp;
-                const Seconds transfer = next == stage ? Seconds(0) : model.p2p_time(plan, stage, next, chunks.back().boundary);
+                const Seconds transfer =
+                    next == stage ? Seconds(0) : model.p2p_time(plan, stage, next, chunks.back().boundary);
                 result.p2p = std::max(result.p2p, transfer * (kTransfersPerChunk * plan.vpp));
             }
         }
@@ -106,14 +111,16 @@ Estimate estimate(CostModel& model, const Plan& plan) {
             result.fullest_stage = stage;
         }
     }
-    if (scenario.software.pp_overlap) result.p2p *= kExposedAsyncP2p;
     const auto microbatches = static_cast<double>(plan.microbatches());
     const Seconds fill = (sum_of_stages - result.bottleneck) / plan.vpp;
-    const Seconds transfers = result.p2p * (microbatches + static_cast<double>(plan.pp - 1) / plan.vpp);
+    double exposed = 1;
+    if (scenario.software.pp_overlap) exposed = plan.vpp > 1 ? 0 : kExposedAsyncP2p;
+    const Seconds transfers = result.p2p * (microbatches * exposed + static_cast<double>(plan.pp - 1) / plan.vpp);
     result.bubble = fill;
     result.dp_exposed = slowest_dp;
     result.optimizer = slowest_optimizer;
-    result.iteration_time = result.bottleneck * microbatches + fill + transfers + slowest_dp + slowest_optimizer + scenario.software.iteration_time;
+    result.iteration_time = result.bottleneck * microbatches + fill + transfers + slowest_dp + slowest_optimizer +
+                            scenario.software.iteration_time;
     result.p2p = transfers;
     if (result.peak_memory > capacity) result.shortfall = Shortfall{result.fullest_stage, result.peak_memory, capacity};
     return result;

@@ -37,12 +37,12 @@ struct Shortfall {
 
 struct Estimate {
     Seconds iteration_time;
-    Seconds bottleneck;      // t_max: forward, backward and recomputation of the slowest stage, one microbatch
-    Seconds bubble;          // iteration time lost to filling and draining and to unequal stages
+    Seconds bottleneck;  // t_max: forward, backward and recomputation of the slowest stage, one microbatch
+    Seconds bubble;      // iteration time lost to filling and draining and to unequal stages
     Seconds p2p;
     Seconds dp_exposed;
     Seconds optimizer;
-    Bytes peak_memory;       // of the fullest stage
+    Bytes peak_memory;  // of the fullest stage
     int fullest_stage = 0;
     int slowest_stage = 0;
     std::optional<Shortfall> shortfall;  // if the fullest stage does not fit

@@ -18,7 +18,8 @@ struct Tile {
     double n;
     double rate;
 };
-constexpr std::array<Tile, 6> kTiles{{{256, 128, 1}, {128, 256, 1}, {128, 128, 0.976}, {64, 128, 0.775}, {128, 64, 0.775}, {64, 64, 0.73}}};
+constexpr std::array<Tile, 6> kTiles{
+    {{256, 128, 1}, {128, 256, 1}, {128, 128, 0.976}, {64, 128, 0.775}, {128, 64, 0.775}, {64, 64, 0.73}}};
 // The rate per compute unit at which tile_overhead_k was fitted: 873 TFLOPS over the 132 SMs of an H100.
 constexpr double kReferenceUnitRate = 873e12 / 132;
 
@@ -75,9 +76,11 @@ Seconds KernelTime::attention(const Operator& op) const {
     if (software_.attention == AttentionImplementation::materialised) {
         double share = figures.batched_matmul * head_dim / (head_dim + figures.batched_matmul_half_head_dim);
         if (op.shape.k % 8 != 0) share *= figures.misaligned_head_dim;
-        const double scores = static_cast<double>(op.shape.batch) * static_cast<double>(op.shape.m) * static_cast<double>(op.shape.n);
+        const double scores =
+            static_cast<double>(op.shape.batch) * static_cast<double>(op.shape.m) * static_cast<double>(op.shape.n);
         const double bytes = (backward ? 19 : 11) * scores * software_.unfused_attention_traffic;
-        return op.flops / (sustained(Precision::bf16) * share) + memory_time(bytes) + accelerator_.kernel_time * (backward ? 8 : 4);
+        return op.flops / (sustained(Precision::bf16) * share) + memory_time(bytes) +
+               accelerator_.kernel_time * (backward ? 8 : 4);
     }
     const auto listed = figures.attention.find(software_.attention_kernel);
     double share = listed == figures.attention.end() ? figures.attention_default : listed->second;
@@ -94,12 +97,18 @@ Seconds KernelTime::time(const Operator& op) const {
     Seconds casts;
     if (dtype_ == Precision::fp8) casts = memory_time(4.0 * static_cast<double>(op.quantised) * software_.cast_traffic);
     switch (op.kind) {
-        case OperatorKind::collective: return Seconds(0);
-        case OperatorKind::gemm: return gemm(op) + casts;
-        case OperatorKind::attention: return attention(op) + casts;
-        case OperatorKind::elementwise: return memory_time(bytes * software_.elementwise_traffic) + casts;
-        case OperatorKind::loss: return memory_time(bytes * software_.loss_traffic);
-        case OperatorKind::embedding: return memory_time(bytes);
+        case OperatorKind::collective:
+            return Seconds(0);
+        case OperatorKind::gemm:
+            return gemm(op) + casts;
+        case OperatorKind::attention:
+            return attention(op) + casts;
+        case OperatorKind::elementwise:
+            return memory_time(bytes * software_.elementwise_traffic) + casts;
+        case OperatorKind::loss:
+            return memory_time(bytes * software_.loss_traffic);
+        case OperatorKind::embedding:
+            return memory_time(bytes);
         case OperatorKind::generic:
             return std::max(op.flops / sustained(dtype_), memory_time(bytes)) + accelerator_.kernel_time;
     }

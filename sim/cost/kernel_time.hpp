@@ -16,7 +16,7 @@
 namespace plansim {
 
 class KernelTime {
- public:
+  public:
     /// `dtype`: in fp8 training every matrix product but that of the head runs in fp8.
     KernelTime(const Accelerator& accelerator, const Software& software, Precision dtype);
 
@@ -30,7 +30,7 @@ class KernelTime {
     [[nodiscard]] BytesPerSecond memory_rate() const { return memory_rate_; }
     [[nodiscard]] Seconds fixed() const { return accelerator_.kernel_time; }
 
- private:
+  private:
     [[nodiscard]] Seconds gemm(const Operator& op) const;
     [[nodiscard]] Seconds attention(const Operator& op) const;
 

@@ -11,7 +11,7 @@
 namespace plansim {
 
 class Layout {
- public:
+  public:
     explicit Layout(const Plan& plan) : plan_(plan) {}
 
     [[nodiscard]] int workers() const { return plan_.dp * plan_.pp; }
@@ -25,7 +25,7 @@ class Layout {
     /// All dp groups of a stage: they reduce at the same time.
     [[nodiscard]] std::vector<Group> dp_groups(int stage) const;
 
- private:
+  private:
     const Plan& plan_;
 };
 

@@ -6,10 +6,10 @@
 namespace plansim {
 namespace {
 
-constexpr double kWeightBytes = 2;         // 16-bit weights, also when products run in fp8
-constexpr double kAdamStateBytes = 12;     // fp32 weight, two fp32 moments
-constexpr double kSgdStateBytes = 4;       // fp32 weight
-constexpr double kBoundaryTensors = 2;     // one received, one to be sent
+constexpr double kWeightBytes = 2;      // 16-bit weights, also when products run in fp8
+constexpr double kAdamStateBytes = 12;  // fp32 weight, two fp32 moments
+constexpr double kSgdStateBytes = 4;    // fp32 weight
+constexpr double kBoundaryTensors = 2;  // one received, one to be sent
 
 }  // namespace
 
@@ -41,7 +41,8 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
     peak.gradients = Bytes::rounded(load.parameters * static_cast<double>(software.gradient_bytes) * slack);
     peak.optimizer = Bytes::rounded(load.parameters * state / owners * slack);
     peak.buffers = software.context + load.boundary * (kBoundaryTensors * slack);
-    peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) + (load.working + load.transient) * slack;
+    peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) +
+                       (load.working + load.transient) * slack;
     return peak;
 }
 
@@ -72,8 +73,10 @@ StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
 
 std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp, std::int64_t microbatches) {
     switch (schedule) {
-        case ScheduleKind::gpipe: return microbatches;
-        case ScheduleKind::one_f_one_b: return std::min<std::int64_t>(microbatches, pp - stage);
+        case ScheduleKind::gpipe:
+            return microbatches;
+        case ScheduleKind::one_f_one_b:
+            return std::min<std::int64_t>(microbatches, pp - stage);
         case ScheduleKind::interleaved:
             if (vpp == 1) return std::min<std::int64_t>(microbatches, pp - stage);
             return std::min<std::int64_t>(microbatches * vpp, 2 * (pp - stage - 1) + std::int64_t{vpp - 1} * pp + 1);

@@ -15,7 +15,7 @@ struct StageMemory {
     Bytes weights;
     Bytes gradients;
     Bytes optimizer;
-    Bytes buffers;               // context, boundary tensors
+    Bytes buffers;                         // context, boundary tensors
     std::vector<Bytes> chunk_activations;  // one microbatch of each chunk, kept from forward to backward
     std::vector<Bytes> chunk_working;      // lives during the backward pass of the chunk only
     std::vector<Bytes> chunk_transient;    // logits: live from the forward to the backward pass of the last chunk
@@ -40,10 +40,10 @@ std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp,
 /// Sums over the units that a stage holds, all chunks together.
 struct StageLoad {
     double parameters = 0;
-    Bytes activations;   // of one microbatch
-    Bytes working;       // largest of any unit
-    Bytes transient;     // logits
-    Bytes boundary;      // largest
+    Bytes activations;  // of one microbatch
+    Bytes working;      // largest of any unit
+    Bytes transient;    // logits
+    Bytes boundary;     // largest
     void add(const UnitCost& cost);
 };
 

@@ -9,7 +9,7 @@
 namespace plansim {
 
 class MemoryLedger {
- public:
+  public:
     struct Sample {
         Seconds time;
         MemoryByTag live;
@@ -31,7 +31,7 @@ class MemoryLedger {
     [[nodiscard]] const MemoryByTag& peak_by_tag() const { return peak_by_tag_; }
     [[nodiscard]] const std::vector<Sample>& series() const { return series_; }
 
- private:
+  private:
     void change(Seconds now, MemoryTag tag, Bytes amount);
 
     bool keep_series_;

@@ -46,10 +46,10 @@ Block build_block(const Workload& workload, std::int64_t chain_index, const Shar
 /// Whole-model figures, independent of any plan.
 struct ModelTotals {
     std::int64_t parameters = 0;
-    std::int64_t active_parameters = 0;   // those that one token visits: top_k of the experts
-    Flops forward_flops_per_token;        // matrix products and attention, causal attention counted half
-    Flops training_flops_per_token;       // three times that; recomputation never counts
-    Bytes activations_per_token;          // kept for the backward pass, unsharded, no recomputation, fused attention
+    std::int64_t active_parameters = 0;  // those that one token visits: top_k of the experts
+    Flops forward_flops_per_token;       // matrix products and attention, causal attention counted half
+    Flops training_flops_per_token;      // three times that; recomputation never counts
+    Bytes activations_per_token;         // kept for the backward pass, unsharded, no recomputation, fused attention
 };
 ModelTotals model_totals(const Workload& workload);
 

@@ -10,7 +10,7 @@
 namespace plansim {
 
 class BlockBuilder {
- public:
+  public:
     using Vertex = OperatorGraph::vertex_descriptor;
 
     /// Adds a forward operator that reads the outputs of `inputs`, and the backward operators that undo it, listed in
@@ -36,7 +36,7 @@ class BlockBuilder {
     /// Wires the backward pass and hands over the graph.
     OperatorGraph finish();
 
- private:
+  private:
     OperatorGraph graph_;
     std::vector<std::pair<Vertex, std::vector<Vertex>>> backward_of_;  // forward vertex -> its backward chain
 };

@@ -22,7 +22,8 @@ struct MatrixShape {
     std::int64_t n = 0;
     std::int64_t k = 0;
     [[nodiscard]] Flops flops() const {
-        return Flops(2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+        return Flops(2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
+                     static_cast<double>(k));
     }
 };
 
@@ -31,17 +32,17 @@ struct Operator {
     std::string name;
     OperatorKind kind = OperatorKind::elementwise;
     Pass pass = Pass::forward;
-    MatrixShape shape;           // gemm; attention: batch x heads, queries, keys, head dim
-    bool head_gemm = false;      // gemm against the vocabulary: kept in 16 bit when the model trains in fp8
-    Flops flops;                 // executed; element-wise operators count none
-    Bytes read;                  // least HBM traffic, before a framework's multiplier
+    MatrixShape shape;       // gemm; attention: batch x heads, queries, keys, head dim
+    bool head_gemm = false;  // gemm against the vocabulary: kept in 16 bit when the model trains in fp8
+    Flops flops;             // executed; element-wise operators count none
+    Bytes read;              // least HBM traffic, before a framework's multiplier
     Bytes written;
-    std::int64_t parameters = 0; // owned (forward operators only)
-    Bytes saved;                 // kept from the forward to the backward pass
-    Bytes recomputable;          // part of `saved` that selective recomputation drops
-    std::int64_t quantised = 0;  // elements cast to a narrow format if the model trains in fp8
+    std::int64_t parameters = 0;  // owned (forward operators only)
+    Bytes saved;                  // kept from the forward to the backward pass
+    Bytes recomputable;           // part of `saved` that selective recomputation drops
+    std::int64_t quantised = 0;   // elements cast to a narrow format if the model trains in fp8
     CollectiveKind collective = CollectiveKind::all_reduce;  // collective, over the tensor-parallel group
-    Bytes size;                  // collective: the full tensor
+    Bytes size;                                              // collective: the full tensor
 };
 
 /// An edge carries the activation that flows from one operator to the next.

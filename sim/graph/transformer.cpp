@@ -211,8 +211,9 @@ OperatorGraph embedding_graph(const Workload& workload, const Shard& shard) {
     const std::int64_t table = (model.vocab + shard.tp - 1) / shard.tp * model.hidden;  // padded to the ranks
     const std::int64_t positions = model.positions == Positions::learned ? model.max_positions * model.hidden : 0;
     // Forward reads a row and writes it; backward reads the gradient and updates the row in fp32: 12 bytes per element.
-    Vertex last = builder.elementwise("embedding", 2 * tensor, 4 * tensor,
-                                      table + positions + model.token_types * model.hidden, 0, {}, OperatorKind::embedding);
+    Vertex last =
+        builder.elementwise("embedding", 2 * tensor, 4 * tensor, table + positions + model.token_types * model.hidden,
+                            0, {}, OperatorKind::embedding);
     if (shard.tp > 1)
         last = shard.sequence_parallel ? builder.collective("embedding.reduce_scatter", CollectiveKind::reduce_scatter,
                                                             CollectiveKind::all_gather, sizes.hidden_tensor, {last})

@@ -7,12 +7,14 @@ namespace {
 void add_flow(const HopFlow& flow, std::int64_t times, const Topology& topology, std::vector<std::int64_t>& bytes) {
     Route route;
     topology.route(flow.source, flow.destination, route);
-    for (const LinkId link : route) bytes[static_cast<std::size_t>(link)] += flow.bytes.value() * times;
+    for (const LinkId link : route)
+        bytes[static_cast<std::size_t>(link)] += flow.bytes.value() * times;
 }
 
 }  // namespace
 
-void add_tp_bytes(const Group& group, const TpCounts& counts, bool copied, const Topology& topology, std::vector<std::int64_t>& bytes) {
+void add_tp_bytes(const Group& group, const TpCounts& counts, bool copied, const Topology& topology,
+                  std::vector<std::int64_t>& bytes) {
     for (const auto& [call, count] : counts) {
         const std::int64_t times = count.as_delay + (copied ? count.as_flow : 0);
         if (times == 0) continue;

@@ -16,7 +16,15 @@ namespace plansim {
 namespace {
 
 /// What an engine event belongs to, packed into its token: kind in the top byte, then two indices.
-enum class EventKind : std::uint8_t { step, tp_latency, tp_flow, transfer_latency, transfer_flow, bucket_latency, bucket_flow };
+enum class EventKind : std::uint8_t {
+    step,
+    tp_latency,
+    tp_flow,
+    transfer_latency,
+    transfer_flow,
+    bucket_latency,
+    bucket_flow
+};
 
 Token make_token(EventKind kind, std::size_t index, std::size_t sub = 0) {
     return (static_cast<Token>(kind) << 56) | (static_cast<Token>(sub) << 32) | static_cast<Token>(index);
@@ -31,7 +39,7 @@ struct Transfer {
 };
 
 class Replayer {
- public:
+  public:
     Replayer(CostModel& model, const Plan& plan, const ReplayOptions& options)
         : model_(model),
           plan_(plan),
@@ -40,8 +48,8 @@ class Replayer {
           topology_(model.topology()),
           shape_(pipeline_shape(plan)),
           engine_(model.topology()) {
-        folded_ = plan.dp > 1 && (options.replicas == Replicas::folded ||
-                                  (options.replicas == Replicas::automatic && replicas_are_independent(plan, topology_)));
+        folded_ = plan.dp > 1 && (options.replicas == Replicas::folded || (options.replicas == Replicas::automatic &&
+                                                                           replicas_are_independent(plan, topology_)));
         participants_ = folded_ ? 1 : plan.dp;
         const Contention contention = tp_contention(plan, topology_);
         for (int stage = 0; stage < plan.pp; ++stage) {
@@ -64,15 +72,22 @@ class Replayer {
             worker.ledger.allocate(Seconds(0), MemoryTag::optimizer, memory.optimizer);
             worker.ledger.allocate(Seconds(0), MemoryTag::buffers, memory.buffers);
         }
-        for (Worker& worker : workers_) advance(worker);
+        for (Worker& worker : workers_)
+            advance(worker);
         engine_.run();
         return finish();
     }
 
- private:
-    [[nodiscard]] std::size_t index_of(const Worker& worker) const { return static_cast<std::size_t>(&worker - workers_.data()); }
-    [[nodiscard]] Worker& worker_at(int replica, int stage) { return workers_[static_cast<std::size_t>(layout_.worker(replica, stage))]; }
-    [[nodiscard]] const StageWork& stage_work(const Worker& worker) const { return stages_[static_cast<std::size_t>(worker.stage)]; }
+  private:
+    [[nodiscard]] std::size_t index_of(const Worker& worker) const {
+        return static_cast<std::size_t>(&worker - workers_.data());
+    }
+    [[nodiscard]] Worker& worker_at(int replica, int stage) {
+        return workers_[static_cast<std::size_t>(layout_.worker(replica, stage))];
+    }
+    [[nodiscard]] const StageWork& stage_work(const Worker& worker) const {
+        return stages_[static_cast<std::size_t>(worker.stage)];
+    }
     [[nodiscard]] StageBuckets& buckets_of(int stage) { return buckets_[static_cast<std::size_t>(stage)]; }
     [[nodiscard]] int virtual_stage(const Worker& worker, int chunk) const { return chunk * plan_.pp + worker.stage; }
 
@@ -82,12 +97,18 @@ class Replayer {
         const auto sub = static_cast<std::size_t>((token >> 32) & 0xffffffU);
         switch (kind) {
             case EventKind::step:
-            case EventKind::tp_flow: return end_part(workers_[index]);
-            case EventKind::tp_latency: return start_tp_flows(workers_[index]);
-            case EventKind::transfer_latency: return start_transfer_flows(index);
-            case EventKind::transfer_flow: return end_transfer_flow(index);
-            case EventKind::bucket_latency: return start_bucket_flows(static_cast<int>(sub), index);
-            case EventKind::bucket_flow: return end_bucket_flow(static_cast<int>(sub), index);
+            case EventKind::tp_flow:
+                return end_part(workers_[index]);
+            case EventKind::tp_latency:
+                return start_tp_flows(workers_[index]);
+            case EventKind::transfer_latency:
+                return start_transfer_flows(index);
+            case EventKind::transfer_flow:
+                return end_transfer_flow(index);
+            case EventKind::bucket_latency:
+                return start_bucket_flows(static_cast<int>(sub), index);
+            case EventKind::bucket_flow:
+                return end_bucket_flow(static_cast<int>(sub), index);
         }
     }
 
@@ -120,19 +141,26 @@ class Replayer {
         worker.waiting = Worker::Waiting::nothing;
     }
 
-    // --- instructions -------------------------------------------------------------------------------------------------
+    // --- instructions
+    // -------------------------------------------------------------------------------------------------
 
     void execute(Worker& worker, const Instruction& at) {
         switch (at.kind) {
-            case InstructionKind::gather_parameters: return release_gathers(worker);
+            case InstructionKind::gather_parameters:
+                return release_gathers(worker);
             case InstructionKind::receive_forward:
-            case InstructionKind::receive_backward: return receive(worker, at);
+            case InstructionKind::receive_backward:
+                return receive(worker, at);
             case InstructionKind::forward:
-            case InstructionKind::backward: return start_pass(worker, at);
+            case InstructionKind::backward:
+                return start_pass(worker, at);
             case InstructionKind::send_forward:
-            case InstructionKind::send_backward: return send(worker, at);
-            case InstructionKind::reduce_gradients: return finish_reductions(worker);
-            case InstructionKind::optimizer_step: return reach_barrier(worker);
+            case InstructionKind::send_backward:
+                return send(worker, at);
+            case InstructionKind::reduce_gradients:
+                return finish_reductions(worker);
+            case InstructionKind::optimizer_step:
+                return reach_barrier(worker);
         }
     }
 
@@ -143,14 +171,16 @@ class Replayer {
         const bool backward = at.kind == InstructionKind::backward;
         const bool first = at.microbatch == 0 && !chunk.first_forward.empty();
         const bool last = at.microbatch == shape_.microbatches - 1 && !chunk.last_backward.empty();
-        worker.work = backward ? (last ? &chunk.last_backward : &chunk.backward) : (first ? &chunk.first_forward : &chunk.forward);
+        worker.work = backward ? (last ? &chunk.last_backward : &chunk.backward)
+                               : (first ? &chunk.first_forward : &chunk.forward);
         worker.next_step = 0;
         worker.pass_start = engine_.now();
         worker.flops += backward ? chunk.backward_flops : chunk.forward_flops;
         if (backward)
             worker.ledger.allocate(engine_.now(), MemoryTag::activations, memory.chunk_working[index]);
         else
-            worker.ledger.allocate(engine_.now(), MemoryTag::activations, memory.chunk_activations[index] + memory.chunk_transient[index]);
+            worker.ledger.allocate(engine_.now(), MemoryTag::activations,
+                                   memory.chunk_activations[index] + memory.chunk_transient[index]);
     }
 
     void end_pass(Worker& worker) {
@@ -159,8 +189,9 @@ class Replayer {
         const auto index = static_cast<std::size_t>(at.chunk);
         if (at.kind == InstructionKind::backward) {
             const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
-            worker.ledger.free(engine_.now(), MemoryTag::activations,
-                               memory.chunk_activations[index] + memory.chunk_transient[index] + memory.chunk_working[index]);
+            worker.ledger.free(
+                engine_.now(), MemoryTag::activations,
+                memory.chunk_activations[index] + memory.chunk_transient[index] + memory.chunk_working[index]);
         }
         const SliceKind kind = at.kind == InstructionKind::forward    ? SliceKind::forward
                                : at.kind == InstructionKind::backward ? SliceKind::backward
@@ -173,11 +204,13 @@ class Replayer {
             slices_.push_back({static_cast<int>(worker), kind, chunk, microbatch, start, engine_.now()});
     }
 
-    // --- steps of a pass ----------------------------------------------------------------------------------------------
+    // --- steps of a pass
+    // ----------------------------------------------------------------------------------------------
 
     void start_step(Worker& worker) {
         const WorkStep& step = (*worker.work)[worker.next_step];
-        if (step.await_bucket >= 0 && !buckets_of(worker.stage).buckets[static_cast<std::size_t>(step.await_bucket)].finished) {
+        if (step.await_bucket >= 0 &&
+            !buckets_of(worker.stage).buckets[static_cast<std::size_t>(step.await_bucket)].finished) {
             worker.awaited_bucket = step.await_bucket;
             return wait(worker, Worker::Waiting::bucket);
         }
@@ -197,7 +230,8 @@ class Replayer {
         const TpCollective& call = *(*worker.work)[worker.next_step].flow;
         const auto [entry, added] = tp_decompositions_.try_emplace({index_of(worker), call.kind, call.size.value()});
         if (added)
-            entry->second = decompose(call.kind, CollectiveAlgorithm::automatic, groups_[index_of(worker)], call.size, topology_);
+            entry->second =
+                decompose(call.kind, CollectiveAlgorithm::automatic, groups_[index_of(worker)], call.size, topology_);
         return entry->second;
     }
 
@@ -219,12 +253,14 @@ class Replayer {
     void end_step(Worker& worker) {
         const WorkStep& step = (*worker.work)[worker.next_step];
         worker.account += step.shares;
-        if (step.flow != nullptr) worker.account[TimeClass::tp_exposed] += engine_.now() - worker.step_start - step.shares.total();
+        if (step.flow != nullptr)
+            worker.account[TimeClass::tp_exposed] += engine_.now() - worker.step_start - step.shares.total();
         ++worker.next_step;
         if (step.release_bucket >= 0) mark_ready(worker.stage, static_cast<std::size_t>(step.release_bucket));
     }
 
-    // --- stage boundaries ---------------------------------------------------------------------------------------------
+    // --- stage boundaries
+    // ---------------------------------------------------------------------------------------------
 
     void send(Worker& worker, const Instruction& at) {
         const bool backward = at.kind == InstructionKind::send_backward;
@@ -243,7 +279,8 @@ class Replayer {
         Seconds latency;
         const Group& from = groups_[transfer.sender];
         const Group& to = groups_[transfer.receiver];
-        for (std::size_t rank = 0; rank < from.size(); ++rank) latency = std::max(latency, topology_.p2p_latency(from[rank], to[rank]));
+        for (std::size_t rank = 0; rank < from.size(); ++rank)
+            latency = std::max(latency, topology_.p2p_latency(from[rank], to[rank]));
         latency += model_.regather_time(plan_, boundary_of(transfer));
         if (!model_.scenario().software.pp_overlap) wait(worker, Worker::Waiting::transfer);
         engine_.delay(latency, make_token(EventKind::transfer_latency, slot));
@@ -254,7 +291,9 @@ class Replayer {
         const int receiver_stage = workers_[transfer.receiver].stage;
         const int receiving = transfer.message.chunk * plan_.pp + receiver_stage;
         const int front = transfer.message.backward ? receiving : receiving - 1;
-        return stages_[static_cast<std::size_t>(front % plan_.pp)].chunks[static_cast<std::size_t>(front / plan_.pp)].boundary;
+        return stages_[static_cast<std::size_t>(front % plan_.pp)]
+            .chunks[static_cast<std::size_t>(front / plan_.pp)]
+            .boundary;
     }
 
     void start_transfer_flows(std::size_t slot) {
@@ -274,8 +313,8 @@ class Replayer {
         const Message& message = transfer.message;
         Worker& sender = workers_[transfer.sender];
         Worker& receiver = workers_[transfer.receiver];
-        record_slice(transfer.sender, message.backward ? SliceKind::send_backward : SliceKind::send_forward, message.chunk,
-                     message.microbatch, message.sent);
+        record_slice(transfer.sender, message.backward ? SliceKind::send_backward : SliceKind::send_forward,
+                     message.chunk, message.microbatch, message.sent);
         receiver.inbox.push_back(message);
         if (receiver.waiting == Worker::Waiting::message && take(receiver)) advance(receiver);
         if (!model_.scenario().software.pp_overlap) {
@@ -307,11 +346,13 @@ class Replayer {
         return true;
     }
 
-    // --- data-parallel collectives ------------------------------------------------------------------------------------
+    // --- data-parallel collectives
+    // ------------------------------------------------------------------------------------
 
     void release_gathers(Worker& worker) {
         const std::size_t gathers = buckets_of(worker.stage).gathers;
-        for (std::size_t bucket = 0; bucket < gathers; ++bucket) mark_ready(worker.stage, bucket);
+        for (std::size_t bucket = 0; bucket < gathers; ++bucket)
+            mark_ready(worker.stage, bucket);
     }
 
     void mark_ready(int stage, std::size_t bucket) {
@@ -334,17 +375,20 @@ class Replayer {
 
     const Decomposition& dp_decomposition(const Group& group, const Bucket& bucket) {
         const auto [entry, added] = dp_decompositions_.try_emplace({group.front(), bucket.kind, bucket.size.value()});
-        if (added) entry->second = decompose(bucket.kind, CollectiveAlgorithm::automatic, group, bucket.size, topology_);
+        if (added)
+            entry->second = decompose(bucket.kind, CollectiveAlgorithm::automatic, group, bucket.size, topology_);
         return entry->second;
     }
 
     void start_bucket_flows(int stage, std::size_t index) {
         Bucket& bucket = buckets_of(stage).buckets[index];
         const auto groups = layout_.dp_groups(stage);
-        for (const Group& group : groups) bucket.pending_flows += static_cast<int>(dp_decomposition(group, bucket).flows.size());
+        for (const Group& group : groups)
+            bucket.pending_flows += static_cast<int>(dp_decomposition(group, bucket).flows.size());
         for (const Group& group : groups)
             for (const HopFlow& flow : dp_decomposition(group, bucket).flows)
-                engine_.flow(flow.source, flow.destination, flow.bytes, make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
+                engine_.flow(flow.source, flow.destination, flow.bytes,
+                             make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
     }
 
     void end_bucket_flow(int stage, std::size_t index) {
@@ -354,7 +398,8 @@ class Replayer {
         bucket.finished = true;
         buckets.busy = false;
         ++buckets.next;
-        const SliceKind kind = bucket.kind == CollectiveKind::all_gather ? SliceKind::gather_parameters : SliceKind::reduce_gradients;
+        const SliceKind kind =
+            bucket.kind == CollectiveKind::all_gather ? SliceKind::gather_parameters : SliceKind::reduce_gradients;
         for (int replica = 0; replica < participants_; ++replica)
             record_slice(index_of(worker_at(replica, stage)), kind, static_cast<int>(index), 0, bucket.start);
         start_next_bucket(stage);
@@ -390,18 +435,21 @@ class Replayer {
             other.next_step = 0;
             other.pass_start = engine_.now();
         }
-        for (Worker& other : workers_) advance(other);
+        for (Worker& other : workers_)
+            advance(other);
     }
 
-    // --- result -------------------------------------------------------------------------------------------------------
+    // --- result
+    // -------------------------------------------------------------------------------------------------------
 
     void check_all_done() const {
         for (const Worker& worker : workers_) {
             if (worker.done) continue;
-            throw SimulationError(fmt::format("the replay stopped at {} s: stage {} of replica {} waits at {} (chunk {}, microbatch {})",
-                                              engine_.now().value(), worker.stage, worker.replica,
-                                              worker.current ? name_of(worker.current->kind) : "the end",
-                                              worker.current ? worker.current->chunk : 0, worker.current ? worker.current->microbatch : 0));
+            throw SimulationError(fmt::format(
+                "the replay stopped at {} s: stage {} of replica {} waits at {} (chunk {}, microbatch {})",
+                engine_.now().value(), worker.stage, worker.replica,
+                worker.current ? name_of(worker.current->kind) : "the end", worker.current ? worker.current->chunk : 0,
+                worker.current ? worker.current->microbatch : 0));
         }
     }
 
@@ -420,7 +468,8 @@ class Replayer {
         result.at_peak = worker.ledger.at_peak();
         result.flops = worker.flops;
         if (replica != worker.replica) return result;
-        for (const auto& sample : worker.ledger.series()) result.memory.push_back({sample.time, sample.live});
+        for (const auto& sample : worker.ledger.series())
+            result.memory.push_back({sample.time, sample.live});
         return result;
     }
 
@@ -432,18 +481,22 @@ class Replayer {
             for (int stage = 0; stage < plan_.pp; ++stage)
                 record.workers.push_back(worker_record(worker_at(folded_ ? 0 : replica, stage), replica));
         for (std::size_t worker = 0; worker < workers_.size(); ++worker)
-            if (record.workers[worker].breakdown.idle() < record.workers[record.slowest].breakdown.idle()) record.slowest = worker;
+            if (record.workers[worker].breakdown.idle() < record.workers[record.slowest].breakdown.idle())
+                record.slowest = worker;
         record.slices = std::move(slices_);
         std::vector<std::int64_t> bytes = engine_.link_bytes();
         const auto& links = topology_.links();
         for (int replica = 0; replica < plan_.dp; ++replica)
             for (int stage = 0; stage < plan_.pp; ++stage) {
                 const bool copied = replica >= participants_;
-                add_tp_bytes(layout_.tp_group(replica, stage), stages_[static_cast<std::size_t>(stage)].tp_counts, copied, topology_, bytes);
+                add_tp_bytes(layout_.tp_group(replica, stage), stages_[static_cast<std::size_t>(stage)].tp_counts,
+                             copied, topology_, bytes);
             }
-        for (int replica = participants_; replica < plan_.dp; ++replica) add_boundary_bytes(model_, plan_, replica, bytes);
+        for (int replica = participants_; replica < plan_.dp; ++replica)
+            add_boundary_bytes(model_, plan_, replica, bytes);
         for (std::size_t link = 0; link < links.size(); ++link)
-            record.links.push_back({links[link].name, std::string(name_of(links[link].link_class)), links[link].bandwidth, bytes[link]});
+            record.links.push_back(
+                {links[link].name, std::string(name_of(links[link].link_class)), links[link].bandwidth, bytes[link]});
         record.flows = engine_.flows();
         record.delays = engine_.delays();
         record.events = record.flows + record.delays;

@@ -6,14 +6,14 @@ namespace plansim {
 namespace {
 
 class Gpipe : public PassOrder {
- public:
+  public:
     explicit Gpipe(std::int64_t microbatches) : microbatches_(microbatches) {}
     [[nodiscard]] std::int64_t length() const override { return 2 * microbatches_; }
     [[nodiscard]] PassStep at(std::int64_t index) const override {
         return {index >= microbatches_, 0, index % microbatches_};
     }
 
- private:
+  private:
     std::int64_t microbatches_;
 };
 

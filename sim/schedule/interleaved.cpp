@@ -9,18 +9,18 @@ namespace plansim {
 namespace {
 
 class Interleaved : public WarmupOrder {
- public:
+  public:
     Interleaved(const PipelineShape& shape, std::int64_t warmup)
         : WarmupOrder(shape.microbatches * shape.chunks, warmup), stages_(shape.stages), chunks_(shape.chunks) {}
 
- protected:
+  protected:
     [[nodiscard]] PassStep nth(std::int64_t n, bool backward) const override {
         const std::int64_t group = n / (std::int64_t{stages_} * chunks_);
         const int chunk = static_cast<int>(n / stages_ % chunks_);
         return {backward, backward ? chunks_ - 1 - chunk : chunk, group * stages_ + n % stages_};
     }
 
- private:
+  private:
     int stages_;
     int chunks_;
 };

@@ -8,10 +8,10 @@ namespace plansim {
 namespace {
 
 class OneFOneB : public WarmupOrder {
- public:
+  public:
     using WarmupOrder::WarmupOrder;
 
- protected:
+  protected:
     [[nodiscard]] PassStep nth(std::int64_t n, bool backward) const override { return {backward, 0, n}; }
 };
 

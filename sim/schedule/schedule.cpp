@@ -11,28 +11,42 @@
 
 namespace plansim {
 
-PipelineShape pipeline_shape(const Plan& plan) { return {plan.schedule, plan.pp, plan.vpp, plan.microbatches()}; }
+PipelineShape pipeline_shape(const Plan& plan) {
+    return {plan.schedule, plan.pp, plan.vpp, plan.microbatches()};
+}
 
 std::unique_ptr<PassOrder> pass_order(const PipelineShape& shape, int stage) {
     switch (shape.kind) {
-        case ScheduleKind::gpipe: return make_gpipe(shape, stage);
-        case ScheduleKind::one_f_one_b: return make_one_f_one_b(shape, stage);
-        case ScheduleKind::interleaved: return make_interleaved(shape, stage);
+        case ScheduleKind::gpipe:
+            return make_gpipe(shape, stage);
+        case ScheduleKind::one_f_one_b:
+            return make_one_f_one_b(shape, stage);
+        case ScheduleKind::interleaved:
+            return make_interleaved(shape, stage);
     }
     return nullptr;
 }
 
 std::string_view name_of(InstructionKind kind) {
     switch (kind) {
-        case InstructionKind::gather_parameters: return "gather_parameters";
-        case InstructionKind::receive_forward: return "receive_forward";
-        case InstructionKind::forward: return "forward";
-        case InstructionKind::send_forward: return "send_forward";
-        case InstructionKind::receive_backward: return "receive_backward";
-        case InstructionKind::backward: return "backward";
-        case InstructionKind::send_backward: return "send_backward";
-        case InstructionKind::reduce_gradients: return "reduce_gradients";
-        case InstructionKind::optimizer_step: return "optimizer_step";
+        case InstructionKind::gather_parameters:
+            return "gather_parameters";
+        case InstructionKind::receive_forward:
+            return "receive_forward";
+        case InstructionKind::forward:
+            return "forward";
+        case InstructionKind::send_forward:
+            return "send_forward";
+        case InstructionKind::receive_backward:
+            return "receive_backward";
+        case InstructionKind::backward:
+            return "backward";
+        case InstructionKind::send_backward:
+            return "send_backward";
+        case InstructionKind::reduce_gradients:
+            return "reduce_gradients";
+        case InstructionKind::optimizer_step:
+            return "optimizer_step";
     }
     return "?";
 }
@@ -52,14 +66,17 @@ std::optional<Instruction> InstructionStream::next() {
         const bool last = virtual_stage == (pass.backward ? 0 : shape_.virtual_stages() - 1);
         const int part = part_++;
         if (part == 0 && !first)
-            return Instruction{pass.backward ? InstructionKind::receive_backward : InstructionKind::receive_forward, pass.chunk, pass.microbatch};
+            return Instruction{pass.backward ? InstructionKind::receive_backward : InstructionKind::receive_forward,
+                               pass.chunk, pass.microbatch};
         if (part == 1)
-            return Instruction{pass.backward ? InstructionKind::backward : InstructionKind::forward, pass.chunk, pass.microbatch};
+            return Instruction{pass.backward ? InstructionKind::backward : InstructionKind::forward, pass.chunk,
+                               pass.microbatch};
         if (part == 2) {
             part_ = 0;
             ++step_;
             if (!last)
-                return Instruction{pass.backward ? InstructionKind::send_backward : InstructionKind::send_forward, pass.chunk, pass.microbatch};
+                return Instruction{pass.backward ? InstructionKind::send_backward : InstructionKind::send_forward,
+                                   pass.chunk, pass.microbatch};
         }
     }
     if (tail_ == 0) return ++tail_, Instruction{InstructionKind::reduce_gradients, 0, 0};
@@ -71,7 +88,7 @@ namespace {
 
 /// Executes streams without time; each stage runs until it has to wait for a message that was not sent yet.
 class SymbolicRun {
- public:
+  public:
     SymbolicRun(const PipelineShape& shape, const std::vector<std::function<std::optional<Instruction>()>>& streams)
         : shape_(shape), streams_(streams), waiting_(streams.size()) {}
 
@@ -79,26 +96,31 @@ class SymbolicRun {
         bool progress = true;
         while (progress) {
             progress = false;
-            for (std::size_t stage = 0; stage < streams_.size(); ++stage) progress = advance(stage) || progress;
+            for (std::size_t stage = 0; stage < streams_.size(); ++stage)
+                progress = advance(stage) || progress;
         }
         for (std::size_t stage = 0; stage < streams_.size(); ++stage)
-            if (waiting_[stage]) throw SimulationError(describe("deadlock", stage, *waiting_[stage], "which nobody sends"));
+            if (waiting_[stage])
+                throw SimulationError(describe("deadlock", stage, *waiting_[stage], "which nobody sends"));
         if (!messages_.empty()) {
             const auto& [backward, virtual_stage, microbatch] = *messages_.begin();
-            throw SimulationError(fmt::format("schedule {}: the {} message to virtual stage {} for microbatch {} is never received",
-                                              name_of(shape_.kind), backward ? "backward" : "forward", virtual_stage, microbatch));
+            throw SimulationError(
+                fmt::format("schedule {}: the {} message to virtual stage {} for microbatch {} is never received",
+                            name_of(shape_.kind), backward ? "backward" : "forward", virtual_stage, microbatch));
         }
         const auto passes = static_cast<std::size_t>(shape_.virtual_stages() * shape_.microbatches);
         if (done_.size() != 2 * passes)
-            throw SimulationError(fmt::format("schedule {}: {} passes executed, {} expected", name_of(shape_.kind), done_.size(), 2 * passes));
+            throw SimulationError(fmt::format("schedule {}: {} passes executed, {} expected", name_of(shape_.kind),
+                                              done_.size(), 2 * passes));
     }
 
- private:
+  private:
     using Message = std::tuple<bool, int, std::int64_t>;  // backward, receiving virtual stage, microbatch
 
-    [[nodiscard]] std::string describe(const std::string& what, std::size_t stage, const Instruction& at, const std::string& why) const {
-        return fmt::format("schedule {}: {} on stage {} at {} of chunk {}, microbatch {}, {}", name_of(shape_.kind), what, stage,
-                           name_of(at.kind), at.chunk, at.microbatch, why);
+    [[nodiscard]] std::string describe(const std::string& what, std::size_t stage, const Instruction& at,
+                                       const std::string& why) const {
+        return fmt::format("schedule {}: {} on stage {} at {} of chunk {}, microbatch {}, {}", name_of(shape_.kind),
+                           what, stage, name_of(at.kind), at.chunk, at.microbatch, why);
     }
 
     bool advance(std::size_t stage) {
@@ -142,7 +164,8 @@ class SymbolicRun {
                 messages_.insert({backward, virtual_stage + (backward ? -1 : 1), at.microbatch});
                 return true;
             }
-            default: return true;
+            default:
+                return true;
         }
     }
 
@@ -156,7 +179,8 @@ class SymbolicRun {
 
 }  // namespace
 
-void validate_streams(const PipelineShape& shape, const std::vector<std::function<std::optional<Instruction>()>>& streams) {
+void validate_streams(const PipelineShape& shape,
+                      const std::vector<std::function<std::optional<Instruction>()>>& streams) {
     SymbolicRun(shape, streams).run();
 }
 

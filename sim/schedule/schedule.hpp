@@ -37,7 +37,7 @@ struct PassStep {
 
 /// The order of passes on one stage.
 class PassOrder {
- public:
+  public:
     virtual ~PassOrder() = default;
     [[nodiscard]] virtual std::int64_t length() const = 0;
     /// 0 <= index < length(); O(1).
@@ -67,12 +67,12 @@ struct Instruction {
 
 /// Yields the instructions of one stage one by one.
 class InstructionStream {
- public:
+  public:
     InstructionStream(const PipelineShape& shape, int stage);
     /// The next instruction, or nothing at the end.
     std::optional<Instruction> next();
 
- private:
+  private:
     PipelineShape shape_;
     int stage_;
     std::unique_ptr<PassOrder> order_;
@@ -86,6 +86,7 @@ class InstructionStream {
 /// may be left over. Throws SimulationError that names stage, instruction and what it waits for. O(instructions).
 void validate_schedule(const PipelineShape& shape);
 /// The same for given streams, one per stage.
-void validate_streams(const PipelineShape& shape, const std::vector<std::function<std::optional<Instruction>()>>& streams);
+void validate_streams(const PipelineShape& shape,
+                      const std::vector<std::function<std::optional<Instruction>()>>& streams);
 
 }  // namespace plansim

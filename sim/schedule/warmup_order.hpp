@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What 1F1B and the interleaved schedule have in common: a number of forward passes to warm up, then one forward and one
-// backward pass in turn, then the backward passes that are left. They differ in the length of the warm-up and in which
-// chunk and microbatch the n-th pass of a direction is.
+// What 1F1B and the interleaved schedule have in common: a number of forward passes to warm up, then one forward and
+// one backward pass in turn, then the backward passes that are left. They differ in the length of the warm-up and in
+// which chunk and microbatch the n-th pass of a direction is.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace plansim {
 
 class WarmupOrder : public PassOrder {
- public:
+  public:
     WarmupOrder(std::int64_t passes, std::int64_t warmup) : passes_(passes), warmup_(std::min(passes, warmup)) {}
     [[nodiscard]] std::int64_t length() const override { return 2 * passes_; }
     [[nodiscard]] PassStep at(std::int64_t index) const override {
@@ -22,11 +22,11 @@ class WarmupOrder : public PassOrder {
         return past % 2 == 0 ? nth(warmup_ + past / 2, false) : nth(past / 2, true);
     }
 
- protected:
+  protected:
     /// The n-th pass of a direction.
     [[nodiscard]] virtual PassStep nth(std::int64_t n, bool backward) const = 0;
 
- private:
+  private:
     std::int64_t passes_;
     std::int64_t warmup_;
 };

@@ -55,10 +55,10 @@ struct Plan {
     std::int64_t gbs = 1;
     int zero = 0;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    std::vector<Recompute> recompute;            // one per stage (pp entries)
-    std::vector<std::vector<ChainRange>> stages; // stages[stage][chunk]; virtual stage = chunk * pp + stage
-    std::string order = "tp-cp-ep-dp-pp";        // rank order, fastest first; ignored if `devices` is given
-    std::vector<std::int64_t> devices;           // explicit device of each rank (rank order tp-cp-ep-dp-pp), or empty
+    std::vector<Recompute> recompute;             // one per stage (pp entries)
+    std::vector<std::vector<ChainRange>> stages;  // stages[stage][chunk]; virtual stage = chunk * pp + stage
+    std::string order = "tp-cp-ep-dp-pp";         // rank order, fastest first; ignored if `devices` is given
+    std::vector<std::int64_t> devices;            // explicit device of each rank (rank order tp-cp-ep-dp-pp), or empty
 
     [[nodiscard]] int ranks() const { return tp * cp * dp * pp; }
     [[nodiscard]] std::int64_t microbatches() const { return gbs / (mbs * dp); }
@@ -73,7 +73,8 @@ struct Plan {
 
 /// Reads a plan document or an inline plan, fills in what is left out and checks it against the other documents.
 /// Defaults: degrees 1 except dp = devices / (tp * pp * cp), gbs of the workload, schedule 1f1b (interleaved if
-/// vpp > 1), recompute none, the profile's sequence_parallel and zero, stages as even as possible, Megatron's rank order.
+/// vpp > 1), recompute none, the profile's sequence_parallel and zero, stages as even as possible, Megatron's rank
+/// order.
 Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
 std::string to_yaml(const Plan& plan, const Workload& workload);
 /// The keys of a plan document in order, for any writer.

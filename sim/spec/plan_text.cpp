@@ -115,12 +115,9 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
 
 std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, const Workload& workload) {
     std::vector<std::pair<std::string, PlanValue>> fields{
-        {"format", std::int64_t{1}},
-        {"workload", plan.workload},
-        {"workload_hash", plan.workload_hash},
-        {"platform", plan.platform},
-        {"platform_hash", plan.platform_hash},
-        {"software", plan.software},
+        {"format", std::int64_t{1}},           {"workload", plan.workload},
+        {"workload_hash", plan.workload_hash}, {"platform", plan.platform},
+        {"platform_hash", plan.platform_hash}, {"software", plan.software},
         {"software_hash", plan.software_hash},
     };
     for (const auto& [key, degree] : {std::pair{"tp", plan.tp},
@@ -136,14 +133,16 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
     fields.emplace_back("zero", std::int64_t{plan.zero});
     fields.emplace_back("schedule", std::string(name_of(plan.schedule)));
     std::vector<std::string> recompute;
-    for (const auto mode : plan.recompute) recompute.emplace_back(name_of(mode));
+    for (const auto mode : plan.recompute)
+        recompute.emplace_back(name_of(mode));
     if (std::adjacent_find(recompute.begin(), recompute.end(), std::not_equal_to<>()) == recompute.end())
         fields.emplace_back("recompute", recompute.front());
     else
         fields.emplace_back("recompute", recompute);
     std::vector<std::string> chunks;
     for (const auto& stage : plan.stages)
-        for (const auto& range : stage) chunks.push_back(chunk_text(range, workload));
+        for (const auto& range : stage)
+            chunks.push_back(chunk_text(range, workload));
     fields.emplace_back("stages", std::move(chunks));
     if (plan.devices.empty())
         fields.emplace_back("placement", plan.order);

@@ -18,20 +18,20 @@ std::string_view name_of(Precision precision);
 
 /// Rates of the device that hold in sustained operation, as shares of the data sheet.
 struct AcceleratorEfficiency {
-    std::map<Precision, double> sustained;         // dense matrix products, share of peak
-    double stream = 0.85;                          // memory microbenchmark, share of HBM bandwidth
-    double training_stream = 0.953;                // training kernels against that microbenchmark
-    std::map<std::string, double> attention;       // attention kernel generation -> forward share of the bf16 peak
-    double attention_default = 0.5;                // for a kernel generation that `attention` does not list
-    double attention_backward_ratio = 0.6;         // backward rate / forward rate
-    double attention_half_sequence = 385;          // sequence at which a fused kernel reaches half of its rate
-    double small_head_attention = 0.8;             // factor for head dim 64 or less
-    double batched_matmul = 0.733;                 // unfused attention products, share of the sustained rate
-    double batched_matmul_half_head_dim = 48.8;    // head dim at which they reach half of that
-    double misaligned_head_dim = 0.165;            // their rate factor if head dim is not a multiple of 8
-    double grouped_gemm = 0.873;                   // grouped products of experts / dense products
-    double tile_overhead_k = 196;                  // prologue and epilogue of one tile, in steps of k, at the H100 rate
-    double wave_quantisation = 0.2;                // weight of whole waves against fractional ones, 0 .. 1
+    std::map<Precision, double> sustained;       // dense matrix products, share of peak
+    double stream = 0.85;                        // memory microbenchmark, share of HBM bandwidth
+    double training_stream = 0.953;              // training kernels against that microbenchmark
+    std::map<std::string, double> attention;     // attention kernel generation -> forward share of the bf16 peak
+    double attention_default = 0.5;              // for a kernel generation that `attention` does not list
+    double attention_backward_ratio = 0.6;       // backward rate / forward rate
+    double attention_half_sequence = 385;        // sequence at which a fused kernel reaches half of its rate
+    double small_head_attention = 0.8;           // factor for head dim 64 or less
+    double batched_matmul = 0.733;               // unfused attention products, share of the sustained rate
+    double batched_matmul_half_head_dim = 48.8;  // head dim at which they reach half of that
+    double misaligned_head_dim = 0.165;          // their rate factor if head dim is not a multiple of 8
+    double grouped_gemm = 0.873;                 // grouped products of experts / dense products
+    double tile_overhead_k = 196;                // prologue and epilogue of one tile, in steps of k, at the H100 rate
+    double wave_quantisation = 0.2;              // weight of whole waves against fractional ones, 0 .. 1
 };
 
 /// Figures of the power model; the time model does not read them.
@@ -45,26 +45,27 @@ struct Accelerator {
     std::map<Precision, FlopsPerSecond> peak;  // dense, data sheet
     Bytes hbm_capacity;
     BytesPerSecond hbm_bandwidth;
-    Bytes on_chip_memory;            // last-level cache or scratchpad
-    int compute_units = 1;           // SMs, CUs or cores: tiles of a matrix product are spread over them
-    bool wave_quantised = true;      // false for systolic arrays that pad instead (TPU)
-    int matrix_padding = 1;          // m and n are padded to a multiple of this if not wave-quantised
-    Seconds kernel_time{2.9e-6};     // fixed device time of every kernel (launch overhead seen on the device)
+    Bytes on_chip_memory;         // last-level cache or scratchpad
+    int compute_units = 1;        // SMs, CUs or cores: tiles of a matrix product are spread over them
+    bool wave_quantised = true;   // false for systolic arrays that pad instead (TPU)
+    int matrix_padding = 1;       // m and n are padded to a multiple of this if not wave-quantised
+    Seconds kernel_time{2.9e-6};  // fixed device time of every kernel (launch overhead seen on the device)
     AcceleratorEfficiency efficiency;
     PowerFigures power;
 };
 
-/// How collectives behave on one kind of fabric. time = latency terms + bytes/rate * (1 + ramp / (1 + bytes/ramp_bytes)).
+/// How collectives behave on one kind of fabric. time = latency terms + bytes/rate * (1 + ramp / (1 +
+/// bytes/ramp_bytes)).
 struct CollectiveFigures {
-    double efficiency = 0.8;              // goodput at large messages / link bandwidth
-    double all_to_all_efficiency = 0.7;   // the same for all-to-all
-    double in_network_reduction = 1.0;    // all-reduce gain of in-network reduction in groups of 8 or more (1: none)
-    Seconds latency{22.4e-6};             // of an all-reduce; half of it for all-gather and reduce-scatter
-    Seconds hop_latency{5e-6};            // of one more node on a ring
-    Seconds tree_latency{26e-6};          // per doubling of the nodes of a tree
-    Seconds p2p_latency{10e-6};           // of one point-to-point transfer
-    double ramp = 0.893;                  // excess time at small messages
-    Bytes ramp_bytes{50'000'000};         // message volume at which the excess has halved
+    double efficiency = 0.8;             // goodput at large messages / link bandwidth
+    double all_to_all_efficiency = 0.7;  // the same for all-to-all
+    double in_network_reduction = 1.0;   // all-reduce gain of in-network reduction in groups of 8 or more (1: none)
+    Seconds latency{22.4e-6};            // of an all-reduce; half of it for all-gather and reduce-scatter
+    Seconds hop_latency{5e-6};           // of one more node on a ring
+    Seconds tree_latency{26e-6};         // per doubling of the nodes of a tree
+    Seconds p2p_latency{10e-6};          // of one point-to-point transfer
+    double ramp = 0.893;                 // excess time at small messages
+    Bytes ramp_bytes{50'000'000};        // message volume at which the excess has halved
 };
 
 enum class FabricKind { none, nvswitch, fat_tree, spine_leaf, torus, graph };
@@ -81,29 +82,31 @@ struct GraphLink {
 /// Either the fabric inside a node (nvswitch, graph, none) or the one between nodes (all kinds).
 struct Fabric {
     FabricKind kind = FabricKind::none;
-    BytesPerSecond bandwidth;      // nvswitch: per device; fat_tree, spine_leaf: per NIC; torus: per link; all per direction
-    int nics = 0;                  // NICs per node (fat_tree, spine_leaf)
-    int nodes_per_leaf = 0;        // nodes below one leaf switch (spine_leaf) or below one set of rail leaves (fat_tree)
-    double oversubscription = 1;   // capacity of a leaf's downlinks / capacity of its uplinks
-    std::vector<std::int64_t> dims;       // torus: devices along each axis
-    std::vector<std::string> switches;    // graph
-    std::vector<GraphLink> links;         // graph
+    BytesPerSecond
+        bandwidth;           // nvswitch: per device; fat_tree, spine_leaf: per NIC; torus: per link; all per direction
+    int nics = 0;            // NICs per node (fat_tree, spine_leaf)
+    int nodes_per_leaf = 0;  // nodes below one leaf switch (spine_leaf) or below one set of rail leaves (fat_tree)
+    double oversubscription = 1;        // capacity of a leaf's downlinks / capacity of its uplinks
+    std::vector<std::int64_t> dims;     // torus: devices along each axis
+    std::vector<std::string> switches;  // graph
+    std::vector<GraphLink> links;       // graph
     CollectiveFigures collectives;
 };
 
 struct Platform {
     std::string name;
-    std::string source_file;   // for messages; not part of the document
-    int devices = 0;           // in use; multiple of devices_per_node, or fewer than one node
+    std::string source_file;  // for messages; not part of the document
+    int devices = 0;          // in use; multiple of devices_per_node, or fewer than one node
     int devices_per_node = 1;
     Accelerator accelerator;
-    Fabric node_fabric;        // joins the devices of one node: the scale-up domain
-    Fabric fabric;             // joins nodes
+    Fabric node_fabric;  // joins the devices of one node: the scale-up domain
+    Fabric fabric;       // joins nodes
 
     [[nodiscard]] int nodes() const { return (devices + devices_per_node - 1) / devices_per_node; }
 };
 
-/// Reads and validates. Scales to `devices` if it is above 0 (torus: dims become the most cubic ones; graph: cannot grow).
+/// Reads and validates. Scales to `devices` if it is above 0 (torus: dims become the most cubic ones; graph: cannot
+/// grow).
 Platform read_platform(Reader document, int devices);
 /// The document as YAML; reading it back gives an equal Platform.
 std::string to_yaml(const Platform& platform);

@@ -31,20 +31,20 @@ struct Software {
     bool dropout = false;                      // dropout masks are kept for the backward pass
 
     // Host.
-    Seconds layer_host_time{200e-6};      // per layer and pass; 1.2 times that backward
-    double host_growth = 0.0735;          // growth of the host time per doubling of tp
-    double cuda_graphs = 0;               // share of the host time that graphs remove, 0 .. 1
-    Seconds iteration_time{12e-3};        // per optimizer step: gradient norm, logging, step call
-    double straggler_growth = 0.00479;    // slow-down of compute per doubling of the nodes (slowest of many)
+    Seconds layer_host_time{200e-6};    // per layer and pass; 1.2 times that backward
+    double host_growth = 0.0735;        // growth of the host time per doubling of tp
+    double cuda_graphs = 0;             // share of the host time that graphs remove, 0 .. 1
+    Seconds iteration_time{12e-3};      // per optimizer step: gradient norm, logging, step call
+    double straggler_growth = 0.00479;  // slow-down of compute per doubling of the nodes (slowest of many)
 
     // Overlap.
-    bool tp_overlap = true;               // tensor-parallel collectives run beside their products
-    double tp_overlap_share = 0.666;      // share of them that is hidden when tp_overlap is on
-    bool dp_overlap = true;               // gradients are reduced, parameters gathered, beside the passes
+    bool tp_overlap = true;                       // tensor-parallel collectives run beside their products
+    double tp_overlap_share = 0.666;              // share of them that is hidden when tp_overlap is on
+    bool dp_overlap = true;                       // gradients are reduced, parameters gathered, beside the passes
     std::int64_t bucket_parameters = 40'000'000;  // least parameters of one overlapped data-parallel collective
-    bool pp_overlap = false;              // sends return at once; otherwise the sender waits for the transfer
-    double overlap_slowdown = 0.165;      // compute time lost per second of collective that runs beside it
-    bool scatter_gather_p2p = true;       // a stage boundary is split over the tp ranks on the way
+    bool pp_overlap = false;                      // sends return at once; otherwise the sender waits for the transfer
+    double overlap_slowdown = 0.165;              // compute time lost per second of collective that runs beside it
+    bool scatter_gather_p2p = true;               // a stage boundary is split over the tp ranks on the way
 
     // Data types and memory.
     std::int64_t gradient_bytes = 4;         // per parameter, as kept
@@ -57,8 +57,8 @@ struct Software {
     double fragmentation = 0.98;             // peak / sum of what is live
 
     // What a plan gets that does not say otherwise.
-    bool sequence_parallel = true;           // if tp > 1
-    std::int64_t zero = 1;                   // if dp > 1
+    bool sequence_parallel = true;  // if tp > 1
+    std::int64_t zero = 1;          // if dp > 1
 };
 
 Software read_software(Reader document);

@@ -23,12 +23,12 @@ struct Transformer {
     std::int64_t layers = 0;
     std::int64_t hidden = 0;
     std::int64_t heads = 0;
-    std::int64_t kv_heads = 0;   // default: heads
-    std::int64_t head_dim = 0;   // default: hidden / heads
-    std::int64_t ffn = 0;        // width of the feed-forward, of one expert if there are experts
-    bool gated = false;          // gated feed-forward (SwiGLU): two products up, one down
-    std::int64_t experts = 0;    // 0: dense
-    std::int64_t top_k = 0;      // experts per token
+    std::int64_t kv_heads = 0;        // default: heads
+    std::int64_t head_dim = 0;        // default: hidden / heads
+    std::int64_t ffn = 0;             // width of the feed-forward, of one expert if there are experts
+    bool gated = false;               // gated feed-forward (SwiGLU): two products up, one down
+    std::int64_t experts = 0;         // 0: dense
+    std::int64_t top_k = 0;           // experts per token
     std::int64_t shared_experts = 0;  // experts that see every token, each of width ffn
     std::int64_t vocab = 0;
     bool tied_embeddings = false;
@@ -48,27 +48,27 @@ struct Transformer {
 /// One operator of an explicit graph; amounts are those of one sample.
 struct GraphNode {
     std::string name;
-    bool matrix = true;          // runs on the matrix units (else on the vector units at the fp32 rate)
+    bool matrix = true;  // runs on the matrix units (else on the vector units at the fp32 rate)
     Flops forward_flops;
-    Flops backward_flops;        // default: twice forward if there are parameters or it is a matrix operator, else once
-    Bytes reads;                 // activations read by the forward pass
-    Bytes writes;                // activations written by the forward pass
+    Flops backward_flops;  // default: twice forward if there are parameters or it is a matrix operator, else once
+    Bytes reads;           // activations read by the forward pass
+    Bytes writes;          // activations written by the forward pass
     std::int64_t parameters = 0;
-    Bytes output;                // what each successor receives
-    Bytes saved;                 // kept for the backward pass; default: output
+    Bytes output;  // what each successor receives
+    Bytes saved;   // kept for the backward pass; default: output
 };
 
 struct ExplicitGraph {
-    std::vector<GraphNode> nodes;                    // in topological order (the reader sorts, stable)
-    std::vector<std::pair<int, int>> edges;          // indices into nodes
+    std::vector<GraphNode> nodes;            // in topological order (the reader sorts, stable)
+    std::vector<std::pair<int, int>> edges;  // indices into nodes
 };
 
 struct Workload {
     std::string name;
     std::optional<Transformer> transformer;  // exactly one of the two is set
     std::optional<ExplicitGraph> graph;
-    std::int64_t seq = 1;      // tokens per sample
-    std::int64_t gbs = 0;      // samples per optimizer step
+    std::int64_t seq = 1;               // tokens per sample
+    std::int64_t gbs = 0;               // samples per optimizer step
     Precision dtype = Precision::bf16;  // of matrix products; fp8 keeps weights and activations in bf16 besides
     Optimizer optimizer = Optimizer::adam;
 

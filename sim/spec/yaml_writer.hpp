@@ -11,7 +11,7 @@
 namespace plansim {
 
 class YamlWriter {
- public:
+  public:
     void text(std::string_view key, std::string_view value) { line(key, quoted(value)); }
     void integer(std::string_view key, std::int64_t value) { line(key, std::to_string(value)); }
     void number(std::string_view key, double value) { line(key, to_text(value)); }
@@ -34,7 +34,7 @@ class YamlWriter {
     static std::string quoted(std::string_view value);
     static std::string flow_list(const std::vector<std::string>& values);
 
- private:
+  private:
     void line(std::string_view key, std::string_view value);
     std::string text_;
     int depth_ = 0;

@@ -22,18 +22,18 @@ enum class TimeClass {
     tp_exposed,
     cp_exposed,
     ep_exposed,
-    pp_exposed,     // waiting while a stage boundary is being transferred
-    bubble,         // waiting for another stage to compute
-    dp_exposed,     // waiting for gradients to be reduced or parameters to be gathered
+    pp_exposed,  // waiting while a stage boundary is being transferred
+    bubble,      // waiting for another stage to compute
+    dp_exposed,  // waiting for gradients to be reduced or parameters to be gathered
     optimizer,
     throttle_loss,
-    other           // host time that the device waits for, fixed time per step
+    other  // host time that the device waits for, fixed time per step
 };
 inline constexpr std::size_t kTimeClasses = 11;
 std::string_view name_of(TimeClass time_class);
 
 class Breakdown {
- public:
+  public:
     Seconds& operator[](TimeClass time_class) { return shares_[static_cast<std::size_t>(time_class)]; }
     Seconds operator[](TimeClass time_class) const { return shares_[static_cast<std::size_t>(time_class)]; }
     [[nodiscard]] Seconds total() const;
@@ -47,7 +47,7 @@ class Breakdown {
     /// Waiting for others.
     [[nodiscard]] Seconds idle() const { return (*this)[TimeClass::bubble]; }
 
- private:
+  private:
     std::array<Seconds, kTimeClasses> shares_{};
 };
 
@@ -64,19 +64,28 @@ struct WorkerRecord {
     std::vector<int> devices;
     Breakdown breakdown;
     Bytes peak_memory;
-    MemoryByTag at_peak;                   // what was live at the peak
-    Flops flops;                            // executed by one device, recomputation included
-    std::vector<MemorySample> memory;       // if recorded
+    MemoryByTag at_peak;               // what was live at the peak
+    Flops flops;                       // executed by one device, recomputation included
+    std::vector<MemorySample> memory;  // if recorded
 };
 
-enum class SliceKind { forward, backward, send_forward, send_backward, reduce_gradients, gather_parameters, optimizer_step, host };
+enum class SliceKind {
+    forward,
+    backward,
+    send_forward,
+    send_backward,
+    reduce_gradients,
+    gather_parameters,
+    optimizer_step,
+    host
+};
 std::string_view name_of(SliceKind kind);
 
 /// One bar of the timeline of a worker.
 struct Slice {
     int worker = 0;
     SliceKind kind = SliceKind::forward;
-    int chunk = 0;               // chunk of a pass or transfer, bucket of a collective
+    int chunk = 0;  // chunk of a pass or transfer, bucket of a collective
     std::int64_t microbatch = 0;
     Seconds start;
     Seconds end;
@@ -91,9 +100,9 @@ struct LinkRecord {
 
 struct ReplayRecord {
     Seconds iteration_time;
-    std::vector<WorkerRecord> workers;   // one per simulated worker; folded replicas are copies of replica 0
-    std::size_t slowest = 0;             // worker with the least idle time
-    std::vector<Slice> slices;           // if recorded
+    std::vector<WorkerRecord> workers;  // one per simulated worker; folded replicas are copies of replica 0
+    std::size_t slowest = 0;            // worker with the least idle time
+    std::vector<Slice> slices;          // if recorded
     std::vector<LinkRecord> links;
     std::uint64_t events = 0;
     std::uint64_t flows = 0;
