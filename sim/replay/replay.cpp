@@ -52,6 +52,10 @@ class Replayer {
                                                                            replicas_are_independent(plan, topology_)));
         participants_ = folded_ ? 1 : plan.dp;
         const Contention contention = tp_contention(plan, topology_);
+        // Ranks whose networks are copies of each other: the flows of the first one stand for all.
+        if (!contention.always && !contention.with_buckets) rank_links_ = congruent_ranks(plan, topology_);
+        simulated_ranks_ = rank_links_ ? 1 : static_cast<std::size_t>(plan.tp);
+        dp_groups_.resize(static_cast<std::size_t>(plan.pp));
         for (int stage = 0; stage < plan.pp; ++stage) {
             memory_.push_back(stage_memory(model, plan, stage));
             buckets_.push_back(make_buckets(model, plan, stage));
@@ -301,8 +305,8 @@ class Replayer {
         const Group& from = groups_[transfer.sender];
         const Group& to = groups_[transfer.receiver];
         const Bytes bytes = model_.p2p_bytes(plan_, boundary_of(transfer));
-        transfer.pending = static_cast<int>(from.size());
-        for (std::size_t rank = 0; rank < from.size(); ++rank)
+        transfer.pending = static_cast<int>(simulated_ranks_);
+        for (std::size_t rank = 0; rank < simulated_ranks_; ++rank)
             engine_.flow(from[rank], to[rank], bytes, make_token(EventKind::transfer_flow, slot));
     }
 
@@ -368,9 +372,17 @@ class Replayer {
         buckets.busy = true;
         bucket.start = engine_.now();
         Seconds latency;
-        for (const Group& group : layout_.dp_groups(stage))
+        for (const Group& group : simulated_dp_groups(stage))
             latency = std::max(latency, dp_decomposition(group, bucket).latency);
         engine_.delay(latency, make_token(EventKind::bucket_latency, buckets.next, static_cast<std::size_t>(stage)));
+    }
+
+    /// Data-parallel groups of a stage whose flows are simulated.
+    const std::vector<Group>& simulated_dp_groups(int stage) {
+        std::vector<Group>& groups = dp_groups_[static_cast<std::size_t>(stage)];
+        for (std::size_t rank = groups.size(); rank < simulated_ranks_; ++rank)
+            groups.push_back(layout_.dp_group(static_cast<int>(rank), stage));
+        return groups;
     }
 
     const Decomposition& dp_decomposition(const Group& group, const Bucket& bucket) {
@@ -382,7 +394,7 @@ class Replayer {
 
     void start_bucket_flows(int stage, std::size_t index) {
         Bucket& bucket = buckets_of(stage).buckets[index];
-        const auto groups = layout_.dp_groups(stage);
+        const std::vector<Group>& groups = simulated_dp_groups(stage);
         for (const Group& group : groups)
             bucket.pending_flows += static_cast<int>(dp_decomposition(group, bucket).flows.size());
         for (const Group& group : groups)
@@ -485,6 +497,10 @@ class Replayer {
                 record.slowest = worker;
         record.slices = std::move(slices_);
         std::vector<std::int64_t> bytes = engine_.link_bytes();
+        if (rank_links_)
+            for (const auto& links : *rank_links_)
+                for (const auto& [link, image] : links)
+                    bytes[static_cast<std::size_t>(image)] += engine_.link_bytes()[static_cast<std::size_t>(link)];
         const auto& links = topology_.links();
         for (int replica = 0; replica < plan_.dp; ++replica)
             for (int stage = 0; stage < plan_.pp; ++stage) {
@@ -524,6 +540,9 @@ class Replayer {
     std::map<std::tuple<std::size_t, CollectiveKind, std::int64_t>, Decomposition> tp_decompositions_;
     std::map<std::tuple<DeviceId, CollectiveKind, std::int64_t>, Decomposition> dp_decompositions_;
     std::size_t at_barrier_ = 0;
+    std::optional<RankLinks> rank_links_;
+    std::size_t simulated_ranks_ = 1;
+    std::vector<std::vector<Group>> dp_groups_;  // by stage, those that are simulated
 };
 
 }  // namespace

@@ -29,7 +29,4 @@ struct ReplayOptions {
 /// not executable or the replay stops before every worker is done.
 ReplayRecord replay(CostModel& model, const Plan& plan, const ReplayOptions& options);
 
-/// True if replicas share no link that could limit them, so that one of them behaves like all.
-bool replicas_are_independent(const Plan& plan, const Topology& topology);
-
 }  // namespace plansim

@@ -2,33 +2,9 @@
 #include "sim/replay/work.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace plansim {
 namespace {
-
-using LinkSet = std::set<LinkId>;
-
-void add_binding(const Route& route, const Topology& topology, LinkSet& into) {
-    for (const LinkId link : route)
-        if (topology.links()[static_cast<std::size_t>(link)].binding) into.insert(link);
-}
-
-void add_flows(const std::vector<HopFlow>& flows, const Topology& topology, LinkSet& into) {
-    Route route;
-    for (const HopFlow& flow : flows) {
-        route.clear();
-        topology.route(flow.source, flow.destination, route);
-        add_binding(route, topology, into);
-    }
-}
-
-bool intersect(const LinkSet& a, const LinkSet& b) {
-    return std::any_of(a.begin(), a.end(), [&](LinkId link) { return b.contains(link); });
-}
-
-/// Any size large enough that every flow of the pattern carries bytes.
-constexpr Bytes kProbe{1 << 20};
 
 /// Builds the steps of one chunk.
 class ChunkBuilder {
@@ -146,61 +122,6 @@ class ChunkBuilder {
 };
 
 }  // namespace
-
-Contention tp_contention(const Plan& plan, const Topology& topology) {
-    Contention result;
-    if (plan.tp == 1) return result;
-    const Layout layout(plan);
-    LinkSet tp_links;
-    LinkSet p2p_links;
-    LinkSet dp_links;
-    Route route;
-    for (int worker = 0; worker < layout.workers(); ++worker) {
-        const int replica = layout.replica_of(worker);
-        const int stage = layout.stage_of(worker);
-        const Group group = layout.tp_group(replica, stage);
-        LinkSet own;
-        add_flows(decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology).flows,
-                  topology, own);
-        result.always = result.always || intersect(own, tp_links);
-        tp_links.insert(own.begin(), own.end());
-        if (plan.pp == 1) continue;
-        const Group next = layout.tp_group(replica, (stage + 1) % plan.pp);
-        for (std::size_t rank = 0; rank < group.size(); ++rank) {
-            add_flows({{group[rank], next[rank], kProbe}, {next[rank], group[rank], kProbe}}, topology, p2p_links);
-        }
-    }
-    for (int stage = 0; plan.dp > 1 && stage < plan.pp; ++stage)
-        for (const Group& group : layout.dp_groups(stage))
-            add_flows(
-                decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology).flows,
-                topology, dp_links);
-    result.always = result.always || intersect(tp_links, p2p_links);
-    result.with_buckets = intersect(tp_links, dp_links);
-    return result;
-}
-
-bool replicas_are_independent(const Plan& plan, const Topology& topology) {
-    const Layout layout(plan);
-    LinkSet taken;
-    for (int replica = 0; replica < plan.dp; ++replica) {
-        LinkSet own;
-        for (int stage = 0; stage < plan.pp; ++stage) {
-            const Group group = layout.tp_group(replica, stage);
-            if (plan.tp > 1)
-                add_flows(decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology)
-                              .flows,
-                          topology, own);
-            if (plan.pp == 1) continue;
-            const Group next = layout.tp_group(replica, (stage + 1) % plan.pp);
-            for (std::size_t rank = 0; rank < group.size(); ++rank)
-                add_flows({{group[rank], next[rank], kProbe}, {next[rank], group[rank], kProbe}}, topology, own);
-        }
-        if (intersect(own, taken)) return false;
-        taken.insert(own.begin(), own.end());
-    }
-    return true;
-}
 
 StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const StageBuckets& buckets, Fidelity fidelity,
                           const Contention& contention) {

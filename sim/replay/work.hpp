@@ -6,16 +6,10 @@
 
 #include "sim/replay/buckets.hpp"
 #include "sim/replay/replay.hpp"
+#include "sim/replay/symmetry.hpp"
 #include "sim/replay/worker.hpp"
 
 namespace plansim {
-
-/// Which tensor-parallel collectives meet other traffic on their links and must be flows.
-struct Contention {
-    bool always = false;        // stage boundaries or other tensor-parallel groups use the same links
-    bool with_buckets = false;  // data-parallel collectives do: only passes that run beside them
-};
-Contention tp_contention(const Plan& plan, const Topology& topology);
 
 /// Collectives of one kind and size that a worker executes per step, as delays and as flows.
 struct TpCount {
