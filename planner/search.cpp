@@ -143,7 +143,17 @@ class Search {
         const Bytes capacity = model_.scenario().platform.accelerator.hbm_capacity;
         const bool split = plan.vpp == 1 && split_stages(model_, plan, capacity);
         if (!split) plan.stages = even_stages(model_.scenario().workload, plan.pp, plan.vpp);
-        const Estimate estimate = plansim::estimate(model_, plan);
+        Estimate estimate = plansim::estimate(model_, plan);
+        if (split) {
+            // The split minimises the slowest stage alone; transfers and data-parallel traffic may favour the even one.
+            Plan even = plan;
+            even.stages = even_stages(model_.scenario().workload, plan.pp, plan.vpp);
+            const Estimate other = plansim::estimate(model_, even);
+            if (!other.shortfall && other.iteration_time < estimate.iteration_time) {
+                plan = std::move(even);
+                estimate = other;
+            }
+        }
         if (estimate.shortfall) {
             if (!result_.shortfall || estimate.shortfall->missing() < result_.shortfall->missing()) {
                 result_.nearest = plan;

@@ -21,7 +21,8 @@ class Splitter {
           units_(static_cast<std::size_t>(model.scenario().workload.chain_length())) {
         times_.push_back(0);
         for (std::size_t index = 0; index < units_; ++index) {
-            const UnitCost& cost = unit(index);
+            costs_.push_back(&model.unit(static_cast<std::int64_t>(index), plan, plan.recompute.front()));
+            const UnitCost& cost = *costs_.back();
             times_.push_back(times_.back() +
                              (cost.forward.total() + cost.backward.total() + cost.recompute.total()).value());
         }
@@ -53,10 +54,6 @@ class Splitter {
     }
 
   private:
-    const UnitCost& unit(std::size_t index) {
-        return model_.unit(static_cast<std::int64_t>(index), plan_, plan_.recompute.front());
-    }
-
     // Every stage holds at least one layer: embedding and head of a transformer are no stages of their own.
     [[nodiscard]] std::size_t ends_per_side() const { return model_.scenario().workload.transformer ? 1 : 0; }
     [[nodiscard]] std::size_t least_end(std::size_t stage) const { return stage + 1 + ends_per_side(); }
@@ -68,7 +65,7 @@ class Splitter {
     void choose_cut(int stage, std::size_t end, const std::vector<double>& best, double& value, std::size_t& cut) {
         StageLoad load;
         for (std::size_t start = end; start-- > 0;) {
-            load.add(unit(start));
+            load.add(*costs_[start]);
             const double time = times_[end] - times_[start];
             if (time > value) return;  // longer stages are only slower
             StageLoad complete = load;
@@ -88,7 +85,8 @@ class Splitter {
     const Plan& plan_;
     Bytes capacity_;
     std::size_t units_;
-    std::vector<double> times_;  // prefix sums
+    std::vector<const UnitCost*> costs_;  // of each unit
+    std::vector<double> times_;           // prefix sums
 };
 
 }  // namespace

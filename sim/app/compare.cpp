@@ -9,6 +9,7 @@
 
 #include "planner/baselines.hpp"
 #include "sim/app/commands.hpp"
+#include "sim/app/report_folder.hpp"
 #include "sim/app/text_report.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -131,6 +132,7 @@ void compare(const CommonOptions& common, const CompareOptions& options) {
     if (names.empty()) throw UsageError("compare: name plans, or give --grid \"tp=1,2,4,8 pp=1,2,4\"");
     const Scenario scenario = load_scenario(common.documents);
     const Overrides overrides = parse_sets(common.documents.sets);
+    if (!options.out.empty()) check_report_folder(options.out);
     Json json{{"format", 1}, {"cells", Json::array()}};
     std::string runnable;
     {
@@ -146,10 +148,10 @@ void compare(const CommonOptions& common, const CompareOptions& options) {
     const bool any = std::any_of(json["cells"].begin(), json["cells"].end(),
                                  [](const Json& cell) { return cell["status"] == "ok"; });
     if (!options.out.empty()) {
-        std::filesystem::create_directories(options.out);
-        write_file(std::filesystem::path(options.out) / "compare.json", json.dump(2) + "\n");
+        make_report_folder(options.out);
+        write_file(std::filesystem::path(options.out) / "compare.json", json_text(json));
     }
-    std::cout << (common.format == OutputFormat::json ? json.dump(2) + "\n" : compare_text(json["cells"]));
+    std::cout << (common.format == OutputFormat::json ? json_text(json) : compare_text(json["cells"]));
     std::cout.flush();
     if (!any) throw InfeasibleError("no plan of the comparison fits and is legal");
 }

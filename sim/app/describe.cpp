@@ -2,6 +2,8 @@
 // plansim describe: what a document amounts to.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 
@@ -42,9 +44,14 @@ Subject find_subject(const std::string& name_or_file) {
     Diagnostics problems;
     const Reader document = Reader::open(name_or_file, {}, problems);
     problems.throw_if_any();
-    if (document.has("transformer") || document.has("graph")) return {DocumentKind::workload, name_or_file};
-    if (document.has("accelerator")) return {DocumentKind::platform, name_or_file};
-    if (document.has("tp") || document.has("stages")) return {DocumentKind::plan, name_or_file};
+    const auto has_any = [&](std::initializer_list<std::string_view> keys) {
+        return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return document.has(key); });
+    };
+    // Several keys of each, so that a document with a missing or misspelt one is still judged as what it is.
+    if (has_any({"transformer", "graph"})) return {DocumentKind::workload, name_or_file};
+    if (has_any({"accelerator", "node", "devices", "fabric"})) return {DocumentKind::platform, name_or_file};
+    if (has_any({"tp", "pp", "dp", "stages", "schedule"})) return {DocumentKind::plan, name_or_file};
+    if (has_any({"seq", "gbs", "dtype", "optimizer"})) return {DocumentKind::workload, name_or_file};
     return {DocumentKind::software, name_or_file};
 }
 
@@ -124,7 +131,9 @@ Json describe_plan(const Subject& subject, DocumentOptions documents, const std:
         throw UsageError("describe: the plan names no workload and platform; it cannot be described without");
     std::int64_t devices = 1;
     for (const auto* degree : {"tp", "pp", "dp", "cp"})
-        devices *= names.integer_or(degree, 1);
+        devices = std::min<std::int64_t>(devices * names.integer_or(degree, 1, Range{1, kMostDevices}),
+                                         static_cast<std::int64_t>(kMostDevices));
+    problems.throw_if_any();
     if (documents.devices == 0) documents.devices = static_cast<int>(devices);
     const Scenario scenario = load_scenario(documents);
     const Plan plan = load_plan(subject.path.string(), scenario, overrides);
@@ -172,9 +181,23 @@ void print_rows(const Json& json, const std::string& prefix, Table& table) {
     }
 }
 
+/// An option for another kind of document would change nothing: the user meant something else.
+void check_options(const Subject& subject, const std::string& name, const DocumentOptions& options) {
+    if (subject.kind == DocumentKind::plan) return;  // needs all the others
+    const std::string kind = subject.kind == DocumentKind::workload   ? "workload"
+                             : subject.kind == DocumentKind::platform ? "platform"
+                                                                      : "software";
+    for (const std::string& set : options.sets)
+        if (!set.starts_with(kind + "."))
+            throw UsageError(fmt::format("--set {}: '{}' is a {} document", set, name, kind));
+    if (options.devices > 0 && subject.kind != DocumentKind::platform)
+        throw UsageError(fmt::format("--devices {}: '{}' is a {} document", options.devices, name, kind));
+}
+
 void describe(const CommonOptions& common, const std::string& name_or_file) {
     const Overrides overrides = parse_sets(common.documents.sets);
     const Subject subject = find_subject(name_or_file);
+    check_options(subject, name_or_file, common.documents);
     Diagnostics problems;
     Json json{{"format", 1}};
     switch (subject.kind) {
@@ -195,7 +218,7 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
         }
     }
     if (common.format == OutputFormat::json) {
-        std::cout << json.dump(2) << '\n';
+        std::cout << json_text(json);
         return;
     }
     if (json["kind"] == "software") {
@@ -217,12 +240,13 @@ void add_describe(CLI::App& app, CommonOptions& common) {
     auto name = std::make_shared<std::string>();
     command->add_option("NAME_OR_FILE", *name, "a file, or a name of the catalogue")->required();
     command->add_option("--devices", common.documents.devices, "scale the platform to N devices")
-        ->check(CLI::Range(1, 1 << 24))
+        ->check(CLI::Range(1, static_cast<int>(kMostDevices)))
         ->type_name("N");
     command->add_option("--set", common.documents.sets, "override a key, e.g. workload.seq=8192; repeatable")
         ->type_name("KEY=VALUE")
         ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
     add_output_options(*command, common);
     command->footer("Example: plansim describe llama3-70b");
     command->callback([&common, name] { describe(common, *name); });

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/log.hpp"
 #include "sim/base/quantity_text.hpp"
@@ -30,6 +31,20 @@ std::int64_t peak_rss_bytes() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return std::int64_t{usage.ru_maxrss} * 1024;  // Linux counts in KiB
+}
+
+/// The closed form of a plan. Documents may hold any positive rate and factor; where they add up to times and amounts
+/// that neither clock nor ledger can count (0.1 ms vanish beside 1e12 s), the replay is not started.
+Estimate checked_estimate(CostModel& model, const Plan& plan) {
+    constexpr Seconds kMostTime(1e9);  // 32 years
+    constexpr Bytes kMostMemory(std::int64_t{1'000'000'000'000'000'000});
+    const Estimate formula = estimate(model, plan);
+    const bool countable = formula.iteration_time > Seconds(0) && formula.iteration_time <= kMostTime;
+    if (countable && formula.peak_memory <= kMostMemory) return formula;
+    throw InputError(fmt::format(
+        "by the formula a step of this plan takes {:.3g} s and {:.3g} bytes of a device; at most {:.0e} s and {:.0e} "
+        "bytes can be simulated: a size, rate or factor in one of the documents is far off",
+        formula.iteration_time.value(), formula.peak_memory.as_double(), kMostTime.value(), kMostMemory.as_double()));
 }
 
 Json breakdown_json(const Breakdown& breakdown) {
@@ -95,7 +110,7 @@ Json links_json(const ReplayRecord& record) {
     return json;
 }
 
-Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan) {
+Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan, const Estimate& formula) {
     const Scenario& scenario = model.scenario();
     const double time = record.iteration_time.value();
     const double tokens = static_cast<double>(scenario.workload.seq * plan.gbs);
@@ -106,7 +121,6 @@ Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan
     double executed = 0;
     for (const WorkerRecord& worker : record.workers)
         executed += worker.flops.value() * static_cast<double>(worker.devices.size());
-    const Estimate formula = estimate(model, plan);
     Json json;
     json["iteration_time_s"] = time;
     json["tokens_per_s"] = tokens / time;
@@ -140,15 +154,21 @@ void write_record(const ReplayRecord& record, const Plan& plan, int devices_per_
 
 }  // namespace
 
+std::string json_text(const Json& json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 Json simulate_plan(const Scenario& scenario, const Plan& plan, const SimulateRequest& request) {
+    if (const auto problem = length_problem(plan)) throw InputError(*problem);
     return Json::parse(run_isolated([&] {
         const Topology topology(scenario.platform);
         CostModel model(scenario, topology);
+        const Estimate formula = checked_estimate(model, plan);
         ReplayOptions options = request.replay;
         options.record = !request.trace_folder.empty();
         const ReplayRecord record = replay(model, plan, options);
         if (options.record) write_record(record, plan, scenario.platform.devices_per_node, request.trace_folder);
-        return outcome_json(record, model, plan).dump();
+        return outcome_json(record, model, plan, formula).dump();
     }));
 }
 
@@ -184,7 +204,7 @@ std::string outcome_fingerprint(const Scenario& scenario, const Plan& plan) {
     return run_isolated([&] {
         const Topology topology(scenario.platform);
         CostModel model(scenario, topology);
-        const Estimate formula = estimate(model, plan);
+        const Estimate formula = checked_estimate(model, plan);
         const ReplayRecord record = replay(model, plan, options);
         return fmt::format("{} {} {} {} {}", to_text(formula.iteration_time.value()), formula.peak_memory.value(),
                            formula.shortfall.has_value(), to_text(record.iteration_time.value()),

@@ -11,6 +11,9 @@ namespace plansim {
 
 using Json = nlohmann::ordered_json;
 
+/// The text of a JSON result; bytes that are not UTF-8 (names from the command line) become U+FFFD.
+std::string json_text(const Json& json);
+
 /// Where the files of a recorded run go; empty: nothing is written.
 struct SimulateRequest {
     ReplayOptions replay;

@@ -35,7 +35,7 @@ void plan(const CommonOptions& common, const PlanOptions& options) {
     json["search"] = found.json;
     if (!options.file.empty()) write_file(options.file, to_yaml(found.result.best.front().plan, scenario.workload));
     if (common.format == OutputFormat::json) {
-        std::cout << json.dump(2) << '\n';
+        std::cout << json_text(json);
         return;
     }
     std::cout << search_text(found, scenario);

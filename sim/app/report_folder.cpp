@@ -2,6 +2,10 @@
 #include "sim/app/report_folder.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
 
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -34,6 +38,19 @@ void remember_command_line(int argc, char** argv) {
         command_line() += " " + shell_quoted(argv[index]);
 }
 
+void check_report_folder(const std::filesystem::path& folder) {
+    const auto fail = [&](const std::string& reason) {
+        throw InputError(fmt::format("cannot create the report folder {}: {}", folder.string(), reason));
+    };
+    std::error_code problem;
+    std::filesystem::path existing = std::filesystem::absolute(folder, problem);
+    while (existing.has_relative_path() && !std::filesystem::exists(std::filesystem::symlink_status(existing, problem)))
+        existing = existing.parent_path();
+    if (!std::filesystem::is_directory(existing, problem))
+        fail(problem ? problem.message() : existing.string() + " is not a folder");
+    if (::access(existing.c_str(), W_OK | X_OK) != 0) fail(std::generic_category().message(errno));
+}
+
 void make_report_folder(const std::filesystem::path& folder) {
     std::error_code problem;
     std::filesystem::create_directories(folder, problem);
@@ -43,7 +60,7 @@ void make_report_folder(const std::filesystem::path& folder) {
 
 void write_report(const std::filesystem::path& folder, const Json& report, const std::string& plan_yaml) {
     write_file(folder / "plan.yaml", plan_yaml);
-    write_file(folder / "report.json", report.dump(2) + "\n");
+    write_file(folder / "report.json", json_text(report));
     write_file(folder / "command.txt", command_line() + "\n");
 }
 

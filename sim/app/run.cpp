@@ -108,7 +108,7 @@ Json report_json(const std::vector<Contestant>& contestants, std::size_t chosen,
 
 void run(const CommonOptions& common, const std::string& out) {
     const Scenario scenario = load_scenario(common.documents);
-    make_report_folder(out);
+    check_report_folder(out);
     const SearchRun found = run_search(scenario, kReplayed, parse_sets(common.documents.sets).plan);
     std::vector<Contestant> contestants = assemble(found, scenario);
     {
@@ -126,13 +126,18 @@ void run(const CommonOptions& common, const std::string& out) {
     if (chosen == contestants.size())
         throw InfeasibleError("no candidate fits into memory once it is replayed: the formula was too optimistic");
     const Contestant& winner = contestants[chosen];
+    make_report_folder(out);
     const Json recorded = simulate_plan(scenario, winner.plan, {common.replay, out});
     const Json report = report_json(contestants, chosen, found, recorded);
     const std::string plan_yaml = to_yaml(winner.plan, scenario.workload);
     write_report(out, report, plan_yaml);
-    warn_about_idle_overrides(common.documents, (std::filesystem::path(out) / "plan.yaml").string());
+    DocumentOptions documents = common.documents;
+    // plan.* overrides constrained the search: the plan holds them anyway.
+    std::erase_if(documents.sets, [](const std::string& set) { return set.starts_with("plan."); });
+    warn_about_idle_overrides(documents, (std::filesystem::path(out) / "plan.yaml").string(),
+                              winner.plan.gbs == scenario.workload.gbs);
     if (common.format == OutputFormat::json) {
-        std::cout << report.dump(2) << '\n';
+        std::cout << json_text(report);
         return;
     }
     std::cout << simulate_text(recorded) << '\n' << contest_text(contestants, chosen);

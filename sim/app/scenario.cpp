@@ -130,25 +130,39 @@ Scenario load_scenario(const DocumentOptions& options) {
     return scenario;
 }
 
-Plan load_plan(const std::string& file_or_inline, const Scenario& scenario, const std::vector<Override>& overrides) {
+namespace {
+
+Plan read_plan_text(const std::string& file_or_inline, const Scenario& scenario,
+                    const std::vector<Override>& overrides) {
     Diagnostics problems;
     Plan plan = read_plan(open_plan(file_or_inline, overrides, problems), scenario.workload, scenario.platform,
                           scenario.software);
     problems.throw_if_any();
+    return plan;
+}
+
+}  // namespace
+
+Plan load_plan(const std::string& file_or_inline, const Scenario& scenario, const std::vector<Override>& overrides) {
+    Plan plan = read_plan_text(file_or_inline, scenario, overrides);
     stamp(plan, scenario);
     return plan;
 }
 
-void warn_about_idle_overrides(const DocumentOptions& options, const std::string& plan_text) {
+void warn_about_idle_overrides(const DocumentOptions& options, const std::string& plan_text, bool plan_follows) {
+    std::string with;
     for (const std::string& set : options.sets) {
         DocumentOptions without = options;
         without.sets.erase(std::find(without.sets.begin(), without.sets.end(), set));
         try {
             const auto fingerprint = [&](const DocumentOptions& documents) {
                 const Scenario scenario = load_scenario(documents);
-                return outcome_fingerprint(scenario, load_plan(plan_text, scenario, parse_sets(documents.sets).plan));
+                std::vector<Override> of_plan = parse_sets(documents.sets).plan;
+                if (plan_follows) of_plan.push_back({"gbs", std::to_string(scenario.workload.gbs)});
+                return outcome_fingerprint(scenario, read_plan_text(plan_text, scenario, of_plan));
             };
-            if (fingerprint(options) == fingerprint(without))
+            if (with.empty()) with = fingerprint(options);
+            if (with == fingerprint(without))
                 log_warning(fmt::format("--set {} changes neither the time nor the memory of this plan", set));
         } catch (const Error&) {
             // Without this override the documents do not fit together: it has an effect.

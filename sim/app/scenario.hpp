@@ -41,10 +41,12 @@ std::vector<std::string> catalogue(DocumentKind kind);
 /// Loads workload, platform and software profile; InputError lists every problem of all three.
 Scenario load_scenario(const DocumentOptions& options);
 
-/// A plan from a file, or inline ("tp=8 pp=4"), with plan.* overrides, checked against the scenario.
+/// A plan from a file, or inline ("tp=8 pp=4"), with plan.* overrides, checked against the scenario. Warns of a plan
+/// that was made for other documents.
 Plan load_plan(const std::string& file_or_inline, const Scenario& scenario, const std::vector<Override>& overrides);
 
 /// One line per override that changes neither time nor memory of the plan: an input without effect is worth a warning.
-void warn_about_idle_overrides(const DocumentOptions& options, const std::string& plan_text);
+/// `plan_follows`: the plan was searched for these documents and would have taken its batch from others.
+void warn_about_idle_overrides(const DocumentOptions& options, const std::string& plan_text, bool plan_follows = false);
 
 }  // namespace plansim

@@ -13,7 +13,7 @@ namespace plansim {
 namespace {
 
 /// plan.* overrides as constraints of the search.
-SearchConstraints read_constraints(const std::vector<Override>& fixed) {
+SearchConstraints read_constraints(const std::vector<Override>& fixed, const Workload& workload) {
     SearchConstraints constraints;
     Diagnostics problems;
     Reader document = Reader::parse("{}", "plan", fixed, problems);
@@ -26,6 +26,8 @@ SearchConstraints read_constraints(const std::vector<Override>& fixed) {
     degree("vpp", constraints.vpp);
     degree("mbs", constraints.mbs);
     degree("gbs", constraints.gbs);
+    if (constraints.gbs)
+        if (const auto problem = batch_problem(workload, *constraints.gbs)) document.fail("gbs", *problem);
     if (document.has("zero")) constraints.zero = document.integer("zero", Range{0, 1});
     if (document.has("sequence_parallel")) constraints.sequence_parallel = document.flag("sequence_parallel");
     static constexpr std::array<std::pair<std::string_view, Recompute>, 3> kModes{
@@ -39,7 +41,7 @@ SearchConstraints read_constraints(const std::vector<Override>& fixed) {
 }  // namespace
 
 SearchRun run_search(const Scenario& scenario, int top, const std::vector<Override>& fixed) {
-    const SearchConstraints constraints = read_constraints(fixed);
+    const SearchConstraints constraints = read_constraints(fixed, scenario.workload);
     const auto cpu = [] {
         rusage usage{};
         getrusage(RUSAGE_SELF, &usage);

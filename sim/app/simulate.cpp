@@ -26,13 +26,16 @@ void simulate(const CommonOptions& common, const SimulateOptions& options) {
     const std::string& text = options.plan_file.empty() ? options.inline_plan : options.plan_file;
     const Scenario scenario = load_scenario(common.documents);
     const Plan plan = load_plan(text, scenario, parse_sets(common.documents.sets).plan);
-    if (!options.out.empty()) make_report_folder(options.out);
+    if (!options.out.empty()) {
+        check_report_folder(options.out);
+        make_report_folder(options.out);
+    }
     Json outcome = simulate_plan(scenario, plan, {common.replay, options.out});
     outcome["format"] = 1;
     warn_about_idle_overrides(common.documents, text);
     if (!options.out.empty()) write_report(options.out, outcome, to_yaml(plan, scenario.workload));
     if (common.format == OutputFormat::json)
-        std::cout << outcome.dump(2) << '\n';
+        std::cout << json_text(outcome);
     else
         std::cout << simulate_text(outcome);
     const Json& memory = outcome["memory"];

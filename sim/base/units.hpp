@@ -7,6 +7,7 @@
 #include <cmath>
 #include <compare>
 #include <cstdint>
+#include <limits>
 
 namespace plansim {
 
@@ -53,27 +54,32 @@ using Watts = Quantity<struct WattsDimension>;
 using Joules = Quantity<struct JoulesDimension>;
 using Celsius = Quantity<struct CelsiusDimension>;
 
-/// A whole number of bytes. Scaling by a double rounds to the nearest byte.
+/// A whole number of bytes. Scaling by a double rounds to the nearest byte. Sums and products that leave the range of
+/// 64 bits stay at its end (9.2 EB): absurd amounts are too large for every device instead of turning negative.
 class Bytes {
   public:
     constexpr Bytes() = default;
     constexpr explicit Bytes(std::int64_t value) : value_(value) {}
     /// Nearest whole byte.
-    static Bytes rounded(double value) { return Bytes(std::llround(value)); }
+    static Bytes rounded(double value) {
+        if (value >= 0x1p63) return Bytes(std::numeric_limits<std::int64_t>::max());
+        if (value < -0x1p63) return Bytes(std::numeric_limits<std::int64_t>::min());
+        return Bytes(std::llround(value));
+    }
 
     [[nodiscard]] constexpr std::int64_t value() const { return value_; }
     [[nodiscard]] constexpr double as_double() const { return static_cast<double>(value_); }
 
-    constexpr Bytes& operator+=(Bytes other) {
-        value_ += other.value_;
-        return *this;
+    constexpr Bytes& operator+=(Bytes other) { return *this = *this + other; }
+    constexpr Bytes& operator-=(Bytes other) { return *this = *this - other; }
+    friend constexpr Bytes operator+(Bytes a, Bytes b) {
+        std::int64_t sum = 0;
+        return Bytes(__builtin_add_overflow(a.value_, b.value_, &sum) ? end_of_range(b.value_ < 0) : sum);
     }
-    constexpr Bytes& operator-=(Bytes other) {
-        value_ -= other.value_;
-        return *this;
+    friend constexpr Bytes operator-(Bytes a, Bytes b) {
+        std::int64_t rest = 0;
+        return Bytes(__builtin_sub_overflow(a.value_, b.value_, &rest) ? end_of_range(b.value_ > 0) : rest);
     }
-    friend constexpr Bytes operator+(Bytes a, Bytes b) { return Bytes(a.value_ + b.value_); }
-    friend constexpr Bytes operator-(Bytes a, Bytes b) { return Bytes(a.value_ - b.value_); }
     friend Bytes operator*(Bytes a, double factor) { return rounded(a.as_double() * factor); }
     friend Bytes operator*(double factor, Bytes a) { return rounded(a.as_double() * factor); }
     friend Bytes operator/(Bytes a, double divisor) { return rounded(a.as_double() / divisor); }
@@ -81,6 +87,9 @@ class Bytes {
     friend constexpr auto operator<=>(Bytes, Bytes) = default;
 
   private:
+    static constexpr std::int64_t end_of_range(bool negative) {
+        return negative ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+    }
     std::int64_t value_ = 0;
 };
 

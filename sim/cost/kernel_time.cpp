@@ -104,7 +104,10 @@ Seconds KernelTime::time(const Operator& op) const {
         case OperatorKind::attention:
             return attention(op) + casts;
         case OperatorKind::elementwise:
-            return memory_time(bytes * software_.elementwise_traffic) + casts;
+            // Only vector nodes of explicit graphs count FLOPs here.
+            return std::max(op.flops / accelerator_.peak.at(Precision::fp32),
+                            memory_time(bytes * software_.elementwise_traffic)) +
+                   casts;
         case OperatorKind::loss:
             return memory_time(bytes * software_.loss_traffic);
         case OperatorKind::embedding:

@@ -36,13 +36,15 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
     const double owners = plan.zero >= 1 ? plan.dp : 1;
     const double state = scenario.workload.optimizer == Optimizer::adam ? kAdamStateBytes : kSgdStateBytes;
     const std::int64_t in_flight = chunks_in_flight(plan.schedule, stage, plan.pp, plan.vpp, plan.microbatches());
+    // GPipe runs all forward passes first, so that the logits of every microbatch wait for their backward pass.
+    const double logits_in_flight = plan.schedule == ScheduleKind::gpipe ? static_cast<double>(in_flight) : 1;
     StagePeak peak;
     peak.weights = Bytes::rounded(load.parameters * kWeightBytes * slack);
     peak.gradients = Bytes::rounded(load.parameters * static_cast<double>(software.gradient_bytes) * slack);
     peak.optimizer = Bytes::rounded(load.parameters * state / owners * slack);
     peak.buffers = software.context + load.boundary * (kBoundaryTensors * slack);
     peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) +
-                       (load.working + load.transient) * slack;
+                       (load.working + load.transient * logits_in_flight) * slack;
     return peak;
 }
 

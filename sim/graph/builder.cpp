@@ -106,11 +106,20 @@ OperatorGraph BlockBuilder::finish() {
     for (const auto& [vertex, chain] : backward_of_) {
         if (chain.empty()) continue;
         wires.emplace_back(vertex, chain.front());  // what was saved
-        // The gradient of an output arrives from every consumer of that output.
-        for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, graph_))) {
-            const auto consumer = chain_of.find(boost::target(edge, graph_));
-            if (consumer != chain_of.end() && !consumer->second->empty())
-                wires.emplace_back(consumer->second->back(), chain.front());
+        // The gradient of an output arrives from every consumer of that output; one without a backward pass (an
+        // all-reduce, whose gradient is the identity) hands it through.
+        std::vector<Vertex> producers{vertex};
+        while (!producers.empty()) {
+            const Vertex producer = producers.back();
+            producers.pop_back();
+            for (const auto edge : boost::make_iterator_range(boost::out_edges(producer, graph_))) {
+                const auto consumer = chain_of.find(boost::target(edge, graph_));
+                if (consumer == chain_of.end()) continue;
+                if (consumer->second->empty())
+                    producers.push_back(consumer->first);
+                else
+                    wires.emplace_back(consumer->second->back(), chain.front());
+            }
         }
     }
     for (const auto& [from, to] : wires)

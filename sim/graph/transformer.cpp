@@ -139,14 +139,14 @@ Vertex add_attention(BlockBuilder& builder, const Workload& workload, const Size
 }
 
 Vertex add_dense_products(BlockBuilder& builder, const std::string& name, std::int64_t ffn, const Sizes& sizes,
-                          Vertex input) {
+                          Vertex input, bool sums_gradient = true) {
     const Transformer& model = sizes.model;
     const std::int64_t width = ffn / sizes.shard.tp;
     const std::int64_t gates = model.gated ? 2 : 1;
     const double bytes = 2.0 * static_cast<double>(sizes.tokens * width);
     const Vertex up = builder.gemm(name + ".up", {1, sizes.tokens, gates * width, model.hidden},
                                    model.ffn_bias ? gates * width : 0, {input});
-    sum_input_gradient(builder, name, sizes, up);
+    if (sums_gradient) sum_input_gradient(builder, name, sizes, up);
     const auto w = static_cast<double>(gates);
     const Vertex activation =
         builder.elementwise(name + ".activation", (w + 1) * bytes, (2 * w + 1) * bytes, 0, 2 * w * bytes, {up});
@@ -179,7 +179,8 @@ Vertex add_experts(BlockBuilder& builder, const Sizes& sizes, Vertex input) {
     const Vertex unpermute =
         builder.elementwise("ffn.unpermute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {down});
     if (model.shared_experts == 0) return unpermute;
-    const Vertex shared = add_dense_products(builder, "ffn.shared", model.shared_experts * model.ffn, sizes, input);
+    const Vertex shared =
+        add_dense_products(builder, "ffn.shared", model.shared_experts * model.ffn, sizes, input, false);
     return builder.elementwise("ffn.sum", 3 * copy_bytes / static_cast<double>(model.top_k), 0, 0, 0,
                                {unpermute, shared});
 }

@@ -92,6 +92,10 @@ struct Topology::Impl {
     void route_in_node(DeviceId source, DeviceId destination, Route& into) const;
     void route_over_nics(DeviceId source, DeviceId destination, Route& into) const;
     void route_over_torus(DeviceId source, DeviceId destination, Route& into) const;
+    /// Where messages about a graph point to: its links if it was read from a document.
+    [[nodiscard]] const std::string& place_of(const Fabric& of) const {
+        return of.where.empty() ? platform.source_file : of.where;
+    }
     [[nodiscard]] BytesPerSecond nic_cut(int boundary, bool lower) const;
     [[nodiscard]] BytesPerSecond node_bisection() const;
     [[nodiscard]] BytesPerSecond torus_bisection() const;
@@ -141,7 +145,7 @@ void Topology::Impl::add_node_fabric() {
                      numbered("node", node_of(device)) + numbered(".device", device % platform.devices_per_node),
                      fabric.bandwidth, fabric);
     } else if (fabric.kind == FabricKind::graph) {
-        node_graph.emplace(fabric, std::min(platform.devices, platform.devices_per_node), 0, platform.source_file,
+        node_graph.emplace(fabric, std::min(platform.devices, platform.devices_per_node), 0, place_of(fabric),
                            "node.fabric.links");
         node_graph->check_connected(false);
         for (int node = 0; node < nodes; ++node)
@@ -168,7 +172,7 @@ void Topology::Impl::add_fabric() {
             add_torus();
             break;
         case FabricKind::graph:
-            graph.emplace(fabric, platform.devices, platform.devices_per_node, platform.source_file, "fabric.links");
+            graph.emplace(fabric, platform.devices, platform.devices_per_node, place_of(fabric), "fabric.links");
             graph->check_connected(has_node_fabric());
             add_cables(LinkClass::cable, "", *graph, fabric);
             break;

@@ -12,7 +12,9 @@ using LinkSet = std::set<LinkId>;
 /// Any size large enough that every flow of a pattern carries bytes.
 constexpr Bytes kProbe{1 << 20};
 
-bool is_binding(LinkId link, const Topology& topology) { return topology.links()[static_cast<std::size_t>(link)].binding; }
+bool is_binding(LinkId link, const Topology& topology) {
+    return topology.links()[static_cast<std::size_t>(link)].binding;
+}
 
 void add_flows(const std::vector<HopFlow>& flows, const Topology& topology, LinkSet& into) {
     Route route;
@@ -40,20 +42,23 @@ std::vector<HopFlow> boundary_flows(const Plan& plan, int replica, int stage, in
     return {{here, next, kProbe}, {next, here, kProbe}};
 }
 
-/// Everything that the given tensor-parallel rank sends between stages and replicas, in an order that is the same for all.
+/// Everything that the given tensor-parallel rank sends between stages and replicas, in an order that is the same for
+/// all.
 std::vector<HopFlow> rank_flows(const Plan& plan, int rank, const Topology& topology) {
     std::vector<HopFlow> flows;
     const auto append = [&](const std::vector<HopFlow>& more) { flows.insert(flows.end(), more.begin(), more.end()); };
     const Layout layout(plan);
     for (int stage = 0; stage < plan.pp; ++stage) {
-        for (int replica = 0; replica < plan.dp; ++replica) append(boundary_flows(plan, replica, stage, rank));
+        for (int replica = 0; replica < plan.dp; ++replica)
+            append(boundary_flows(plan, replica, stage, rank));
         if (plan.dp > 1) append(ring_flows(layout.dp_group(rank, stage), topology));
     }
     return flows;
 }
 
 /// Extends the mapping of links so that route `from` becomes route `to`; false if that contradicts what is mapped.
-bool map_route(const Route& from, const Route& to, const Topology& topology, std::unordered_map<LinkId, LinkId>& links) {
+bool map_route(const Route& from, const Route& to, const Topology& topology,
+               std::unordered_map<LinkId, LinkId>& links) {
     if (from.size() != to.size()) return false;
     for (std::size_t hop = 0; hop < from.size(); ++hop) {
         const Link& a = topology.links()[static_cast<std::size_t>(from[hop])];
@@ -85,7 +90,8 @@ Contention tp_contention(const Plan& plan, const Topology& topology) {
             add_flows(boundary_flows(plan, replica, stage, rank), topology, boundary_links);
     }
     for (int stage = 0; plan.dp > 1 && stage < plan.pp; ++stage)
-        for (const Group& group : layout.dp_groups(stage)) add_flows(ring_flows(group, topology), topology, dp_links);
+        for (const Group& group : layout.dp_groups(stage))
+            add_flows(ring_flows(group, topology), topology, dp_links);
     result.always = result.always || intersect(tp_links, boundary_links);
     result.with_buckets = intersect(tp_links, dp_links);
     return result;
@@ -133,7 +139,8 @@ std::optional<RankLinks> congruent_ranks(const Plan& plan, const Topology& topol
             if (first[index].bytes != flows[index].bytes || !same_latency || !map_route(from, to, topology, links))
                 return std::nullopt;
         }
-        for (const auto& [link, image] : links) binding += is_binding(link, topology) ? 1 : 0;
+        for (const auto& [link, image] : links)
+            binding += is_binding(link, topology) ? 1 : 0;
         if (binding != own.size()) return std::nullopt;  // two links of rank 0 became one
     }
     return mappings;

@@ -161,7 +161,8 @@ class SymbolicRun {
                 const bool backward = at.kind == InstructionKind::send_backward;
                 if (!done_.contains({backward, virtual_stage, at.microbatch}))
                     throw SimulationError(describe("send without pass", stage, at, "which was not computed"));
-                messages_.insert({backward, virtual_stage + (backward ? -1 : 1), at.microbatch});
+                if (!messages_.insert({backward, virtual_stage + (backward ? -1 : 1), at.microbatch}).second)
+                    throw SimulationError(describe("repeated send", stage, at, "which was sent before"));
                 return true;
             }
             default:

@@ -17,7 +17,7 @@ constexpr std::array<std::pair<std::string_view, ScheduleKind>, 3> kSchedules{
 constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecompute{
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 
-constexpr Range kDegree{1, 1 << 24};
+constexpr Range kDegree{1, kMostDevices};
 
 void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
     plan.tp = static_cast<int>(document.integer_or("tp", 1, kDegree));
@@ -25,13 +25,20 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
     plan.cp = static_cast<int>(document.integer_or("cp", 1, kDegree));
     plan.ep = static_cast<int>(document.integer_or("ep", 1, kDegree));
     plan.vpp = static_cast<int>(document.integer_or("vpp", 1, kDegree));
+    // Each factor is at most kMostDevices = 2^20, so three of them fit into 64 bits but not four.
     const std::int64_t others = std::int64_t{plan.tp} * plan.pp * plan.cp;
     const std::int64_t fallback = std::max<std::int64_t>(1, platform.devices / std::max<std::int64_t>(1, others));
     plan.dp = static_cast<int>(document.integer_or("dp", fallback, kDegree));
     if (plan.cp > 1) document.fail("cp", "context parallelism is not modelled yet", "use cp=1");
     if (plan.ep > 1) document.fail("ep", "expert parallelism is not modelled yet", "use ep=1");
-    const std::int64_t ranks = others * plan.dp;
-    if (ranks != platform.devices)
+    const bool countable = others <= static_cast<std::int64_t>(kMostDevices);
+    const std::int64_t ranks = countable ? others * plan.dp : others;
+    if (!countable)
+        document.fail("tp",
+                      fmt::format("tp {} x pp {} x cp {} = {} ranks, but the platform has {} devices", plan.tp, plan.pp,
+                                  plan.cp, others, platform.devices),
+                      "let the degrees multiply to the devices, or give --devices");
+    else if (ranks != platform.devices)
         document.fail(document.has("dp") ? "dp" : "tp",
                       fmt::format("tp {} x pp {} x cp {} x dp {} = {} ranks, but the platform has {} devices", plan.tp,
                                   plan.pp, plan.cp, plan.dp, ranks, platform.devices),
@@ -40,7 +47,8 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
 
 void read_batch(Reader& document, Plan& plan, const Workload& workload) {
     plan.mbs = document.integer_or("mbs", 1, Range{1, 1e9});
-    plan.gbs = document.integer_or("gbs", workload.gbs, Range{1, 1e12});
+    plan.gbs = document.integer_or("gbs", workload.gbs, Range{1, kMostSamples});
+    if (const auto problem = batch_problem(workload, plan.gbs)) document.fail("gbs", *problem);
     if (plan.mbs > 0 && plan.dp > 0 && plan.gbs % (plan.mbs * plan.dp) != 0)
         document.fail(
             document.has("mbs") ? "mbs" : "gbs",
@@ -188,6 +196,8 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     read_recompute(document, plan);
     check_model_fits(document, plan, workload);
     check_schedule(document, plan, workload);
+    if (const auto problem = length_problem(plan))
+        document.fail(document.has("mbs") ? "mbs" : "gbs", *problem, "use a larger mbs or dp, or a smaller gbs");
     document.problems().throw_if_any();
     if (document.has("stages"))
         read_stages(document, plan, workload);
@@ -196,6 +206,14 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     read_placement(document, plan, platform);
     document.finish();
     return plan;
+}
+
+std::optional<std::string> length_problem(const Plan& plan) {
+    if (plan.mbs < 1 || plan.dp < 1) return std::nullopt;
+    const double passes = static_cast<double>(plan.gbs) / static_cast<double>(plan.mbs) / plan.dp * plan.pp * plan.vpp;
+    if (passes <= kMostPasses) return std::nullopt;
+    return fmt::format("{} microbatches over {} virtual stages are too many to replay: {:.1e} of at most {:.1e} passes",
+                       plan.gbs / plan.mbs / plan.dp, std::int64_t{plan.pp} * plan.vpp, passes, kMostPasses);
 }
 
 std::string summary(const Plan& plan) {

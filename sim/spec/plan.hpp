@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -80,6 +81,9 @@ std::string to_yaml(const Plan& plan, const Workload& workload);
 /// The keys of a plan document in order, for any writer.
 using PlanValue = std::variant<std::int64_t, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
 std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, const Workload& workload);
+/// Why a plan has too many passes to replay in bounded time and memory; nothing if it has not.
+inline constexpr double kMostPasses = 1 << 22;
+std::optional<std::string> length_problem(const Plan& plan);
 /// "tp=8 pp=4 dp=2 mbs=1 ...": the short name of a plan, readable as an inline plan unless stages are uneven.
 std::string summary(const Plan& plan);
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "sim/base/quantity_text.hpp"
 #include "sim/spec/yaml_writer.hpp"
 
 namespace plansim {
@@ -118,7 +119,17 @@ CollectiveFigures read_collectives(Reader map) {
     return figures;
 }
 
-void read_graph(Reader& map, Fabric& fabric) {
+/// "device12" for "device" and a count above 12.
+bool is_numbered(std::string_view name, std::string_view prefix, int count) {
+    if (!name.starts_with(prefix)) return false;
+    const auto number = parse_integer(name.substr(prefix.size()));
+    const auto* value = std::get_if<std::int64_t>(&number);
+    return value != nullptr && *value >= 0 && *value < count && name == fmt::format("{}{}", prefix, *value);
+}
+
+/// `nodes` is 0 inside a node.
+void read_graph(Reader& map, Fabric& fabric, int devices, int nodes) {
+    fabric.where = map.where("links");
     if (map.has("switches")) fabric.switches = map.texts("switches");
     const std::set<std::string> known(fabric.switches.begin(), fabric.switches.end());
     if (known.size() != fabric.switches.size()) map.fail("switches", "a switch is named twice");
@@ -129,10 +140,12 @@ void read_graph(Reader& map, Fabric& fabric) {
         link.bandwidth = entry.quantity<BytesPerSecond>("bandwidth");
         link.count = static_cast<int>(entry.integer_or("count", 1, Range{1, 1e6}));
         for (const auto& [key, end] : {std::pair{"from", link.from}, std::pair{"to", link.to}}) {
-            const bool device_or_node = end.starts_with("device") || end.starts_with("node");
-            if (end.empty() || known.contains(end) || device_or_node) continue;
-            entry.fail(key, fmt::format("unknown switch '{}'", end),
-                       known.empty() ? "list it under switches" : fmt::format("one of {}", fmt::join(known, ", ")));
+            if (end.empty() || known.contains(end)) continue;
+            if (is_numbered(end, "device", devices) || is_numbered(end, "node", nodes)) continue;
+            std::string ends = fmt::format("ends are device0 to device{}", devices - 1);
+            if (nodes > 0) ends += fmt::format(", node0 to node{}", nodes - 1);
+            ends += known.empty() ? " and names listed under switches" : fmt::format(", {}", fmt::join(known, ", "));
+            entry.fail(key, fmt::format("unknown end '{}'", end), ends);
         }
         if (!link.from.empty() && link.from == link.to) entry.fail("to", "a link cannot join an end to itself");
         entry.finish();
@@ -140,7 +153,19 @@ void read_graph(Reader& map, Fabric& fabric) {
     }
 }
 
-Fabric read_fabric(Reader map, bool inside_node, int devices_per_node) {
+std::vector<std::int64_t> read_dims(Reader& map) {
+    constexpr std::size_t kMostAxes = 8;
+    auto dims = map.integers("dims", Range{1, kMostDevices});
+    if (dims.empty() && map.is_list("dims")) map.fail("dims", "a torus needs at least one axis", "such as [4, 4, 4]");
+    if (dims.size() > kMostAxes) {
+        map.fail("dims", fmt::format("{} axes; a torus has at most {}", dims.size(), kMostAxes));
+        dims.clear();
+    }
+    return dims;
+}
+
+/// The fabric inside a node of `devices_per_node`, or between the nodes of `devices`.
+Fabric read_fabric(Reader map, bool inside_node, int devices, int devices_per_node) {
     Fabric fabric;
     fabric.kind = map.one_of<FabricKind>("kind", kFabricKinds);
     const bool switched = fabric.kind == FabricKind::fat_tree || fabric.kind == FabricKind::spine_leaf;
@@ -160,8 +185,9 @@ Fabric read_fabric(Reader map, bool inside_node, int devices_per_node) {
         fabric.nodes_per_leaf = static_cast<int>(map.integer_or("nodes_per_leaf", 0, Range{0, 1e6}));
         fabric.oversubscription = map.number_or("oversubscription", 1, Range::at_least(1));
     }
-    if (fabric.kind == FabricKind::torus) fabric.dims = map.integers("dims", Range::at_least(1));
-    if (fabric.kind == FabricKind::graph) read_graph(map, fabric);
+    if (fabric.kind == FabricKind::torus) fabric.dims = read_dims(map);
+    if (fabric.kind == FabricKind::graph)
+        read_graph(map, fabric, devices, inside_node ? 0 : (devices + devices_per_node - 1) / devices_per_node);
     if (map.has("collectives")) fabric.collectives = read_collectives(map.map("collectives"));
     map.finish();
     return fabric;
@@ -193,12 +219,12 @@ std::vector<std::int64_t> cubic_dims(std::int64_t devices, std::size_t axes) {
 
 void scale(Platform& platform, Reader& document, int devices, int default_devices) {
     Fabric& fabric = platform.fabric;
-    if (fabric.kind == FabricKind::torus) {
-        std::int64_t product = 1;
+    if (fabric.kind == FabricKind::torus && !fabric.dims.empty()) {
+        double product = 1;  // up to 2^160
         for (const auto dim : fabric.dims)
-            product *= dim;
+            product *= static_cast<double>(dim);
         if (devices == 0 && product != default_devices)
-            document.fail("devices", fmt::format("the torus has {} devices, not {}", product, default_devices),
+            document.fail("devices", fmt::format("the torus has {:.0f} devices, not {}", product, default_devices),
                           "let fabric.dims multiply to it");
         if (platform.devices != product && platform.devices > 0)
             fabric.dims = cubic_dims(platform.devices, fabric.dims.size());
@@ -299,16 +325,19 @@ Platform read_platform(Reader document, int devices) {
     document.integer("format", Range{1, 1});
     platform.name = document.text("name");
     const std::string where = document.where();
-    platform.source_file = where.substr(0, where.find(':'));
-    const int default_devices = static_cast<int>(document.integer("devices", Range{1, 1 << 24}));
+    platform.source_file = where.substr(0, where.rfind(':', where.rfind(':') - 1));
+    const int default_devices = static_cast<int>(document.integer("devices", Range{1, kMostDevices}));
     platform.devices = devices > 0 ? devices : default_devices;
     platform.accelerator = read_accelerator(document.map("accelerator"));
     Reader node = document.map("node");
     platform.devices_per_node = static_cast<int>(node.integer("devices", Range{1, 65536}));
-    if (node.has("fabric")) platform.node_fabric = read_fabric(node.map("fabric"), true, platform.devices_per_node);
+    if (node.has("fabric"))
+        platform.node_fabric = read_fabric(node.map("fabric"), true, std::max(1, platform.devices_per_node),
+                                           std::max(1, platform.devices_per_node));
     node.finish();
     if (document.has("fabric"))
-        platform.fabric = read_fabric(document.map("fabric"), false, std::max(1, platform.devices_per_node));
+        platform.fabric = read_fabric(document.map("fabric"), false, std::max(1, default_devices),
+                                      std::max(1, platform.devices_per_node));
     if (platform.devices_per_node > 0) scale(platform, document, devices, default_devices);
     document.finish();
     return platform;

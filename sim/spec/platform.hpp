@@ -91,6 +91,7 @@ struct Fabric {
     std::vector<std::string> switches;  // graph
     std::vector<GraphLink> links;       // graph
     CollectiveFigures collectives;
+    std::string where;  // graph: place of the links, for messages; not part of the document
 };
 
 struct Platform {
@@ -104,6 +105,9 @@ struct Platform {
 
     [[nodiscard]] int nodes() const { return (devices + devices_per_node - 1) / devices_per_node; }
 };
+
+/// Devices that a platform may have: the links of more do not fit into the memory of a workstation.
+inline constexpr double kMostDevices = 1 << 20;
 
 /// Reads and validates. Scales to `devices` if it is above 0 (torus: dims become the most cubic ones; graph: cannot
 /// grow).

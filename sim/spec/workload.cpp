@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <queue>
@@ -22,6 +23,35 @@ constexpr std::array<std::pair<std::string_view, Precision>, 3> kTrainingPrecisi
     {{"bf16", Precision::bf16}, {"fp16", Precision::fp16}, {"fp8", Precision::fp8}}};
 
 constexpr Range kSize{1, 1e12};
+// Far above every real model, and low enough that no product of sizes leaves 64 bits.
+constexpr double kMostParameters = 1e15;
+constexpr double kMostElements = 1e17;  // of the widest tensor of a global batch
+
+/// Parameters, roughly, in floating point: the exact count could leave 64 bits.
+double rough_parameters(const Transformer& model) {
+    const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+    const double hidden = number(model.hidden);
+    const double heads = number(model.heads) + 2 * number(model.kv_heads);
+    const double matrices =
+        number(std::max<std::int64_t>(1, model.experts) + model.shared_experts) * (model.gated ? 3 : 2);
+    const double layer =
+        hidden * (4 + number(model.head_dim) * (heads + number(model.heads)) + matrices * number(model.ffn));
+    const double tables = number(2 * model.vocab + model.max_positions + model.token_types) + hidden;
+    return number(model.layers) * layer + tables * hidden;
+}
+
+void check_size(const Reader& document, const Workload& workload) {
+    double parameters = 0;
+    if (workload.transformer) parameters = rough_parameters(*workload.transformer);
+    if (workload.graph)
+        for (const GraphNode& node : workload.graph->nodes)
+            parameters += static_cast<double>(node.parameters);
+    if (parameters > kMostParameters)
+        document.fail(
+            workload.transformer ? "transformer" : "graph",
+            fmt::format("about {:.1e} parameters; more than {:.0e} are not supported", parameters, kMostParameters));
+    if (const auto problem = batch_problem(workload, workload.gbs)) document.fail("gbs", *problem);
+}
 
 void check_attention(const Reader& map, const Transformer& model) {
     if (model.kv_heads > model.heads || (model.kv_heads > 0 && model.heads % model.kv_heads != 0))
@@ -225,7 +255,7 @@ Workload read_workload(Reader document) {
     Workload workload;
     document.integer("format", Range{1, 1});
     workload.name = document.text("name");
-    workload.gbs = document.integer("gbs", Range{1, 1e12});
+    workload.gbs = document.integer("gbs", Range{1, kMostSamples});
     workload.dtype = document.one_of_or<Precision>("dtype", kTrainingPrecisions, Precision::bf16);
     workload.optimizer = document.one_of_or<Optimizer>("optimizer", kOptimizers, Optimizer::adam);
     const bool is_graph = document.has("graph");
@@ -239,8 +269,26 @@ Workload read_workload(Reader document) {
         workload.graph = read_graph(document.map("graph"));
     else
         workload.transformer = read_transformer(document.map("transformer"), workload.seq);
+    check_size(document, workload);
     document.finish();
     return workload;
+}
+
+std::optional<std::string> batch_problem(const Workload& workload, std::int64_t gbs) {
+    double width = 1;
+    if (workload.transformer) {
+        const Transformer& model = *workload.transformer;
+        const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+        const double copies = std::max(1.0, number(model.top_k + model.shared_experts));
+        const double attention =
+            number(model.heads + 2 * std::max(model.heads, model.kv_heads)) * number(model.head_dim);
+        width =
+            std::max({number(model.hidden) * copies, 2 * number(model.ffn) * copies, number(model.vocab), attention});
+    }
+    const double elements = static_cast<double>(workload.seq) * static_cast<double>(gbs) * width;
+    if (elements <= kMostElements) return std::nullopt;
+    return fmt::format("a batch of {} samples has a tensor of {:.1e} elements; more than {:.0e} are not supported", gbs,
+                       elements, kMostElements);
 }
 
 std::string to_yaml(const Workload& workload) {

@@ -79,7 +79,11 @@ struct Workload {
     [[nodiscard]] std::int64_t tokens_per_step() const { return seq * gbs; }
 };
 
+inline constexpr double kMostSamples = 1 << 30;  // of a global batch
+
 Workload read_workload(Reader document);
+/// Why a global batch of this size is too large to count in; nothing if it is not.
+std::optional<std::string> batch_problem(const Workload& workload, std::int64_t gbs);
 std::string to_yaml(const Workload& workload);
 
 }  // namespace plansim

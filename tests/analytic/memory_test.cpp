@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a stage: states per parameter, activations of a layer, recomputation, tied embeddings.
+#include "sim/cost/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scenarios.hpp"
+
+namespace plansim {
+namespace {
+
+constexpr std::int64_t kParameters = 1'000'000;
+
+StageMemory memory_of(const Scenario& scenario, const std::string& plan_text, int stage = 0) {
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    return stage_memory(model, plan_of(scenario, plan_text), stage);
+}
+
+UnitCost unit_of(const Scenario& scenario, const std::string& plan_text, std::int64_t index,
+                 Recompute recompute = Recompute::none) {
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    return model.unit(index, plan_of(scenario, plan_text), recompute);
+}
+
+Scenario one_node_chain() {
+    return {equal_chain(1, 1, 8, Bytes(0), kParameters), ideal_platform(1, 4), bare_software()};
+}
+
+// Adam in mixed precision: 2 bytes of weight, 4 of gradient, 4 of fp32 weight and 8 of moments.
+TEST(Memory, AdamInMixedPrecisionKeepsEighteenBytesPerParameter) {
+    const StageMemory memory = memory_of(one_node_chain(), "dp=4 zero=0");
+    EXPECT_EQ(memory.weights.value(), 2 * kParameters);
+    EXPECT_EQ(memory.gradients.value(), 4 * kParameters);
+    EXPECT_EQ(memory.optimizer.value(), 12 * kParameters);
+    EXPECT_EQ(memory.resident().value(), 18 * kParameters);
+}
+
+// ZeRO-1 shares the 12 bytes of optimizer states over 4 replicas: 2 + 4 + 12 / 4 = 9.
+TEST(Memory, ZeroOneSharesTheOptimizerStatesOverTheReplicas) {
+    const StageMemory memory = memory_of(one_node_chain(), "dp=4 zero=1");
+    EXPECT_EQ(memory.optimizer.value(), 3 * kParameters);
+    EXPECT_EQ(memory.resident().value(), 9 * kParameters);
+}
+
+TEST(Memory, GradientsAreKeptInTheWidthOfTheProfile) {
+    Scenario scenario = one_node_chain();
+    scenario.software.gradient_bytes = 2;
+    EXPECT_EQ(memory_of(scenario, "dp=4 zero=0").gradients.value(), 2 * kParameters);
+}
+
+TEST(Memory, SgdKeepsAnFp32WeightOnly) {
+    Scenario scenario = one_node_chain();
+    scenario.workload.optimizer = Optimizer::sgd;
+    EXPECT_EQ(memory_of(scenario, "dp=4 zero=0").optimizer.value(), 4 * kParameters);
+    EXPECT_EQ(memory_of(scenario, "dp=4 zero=1").optimizer.value(), kParameters);
+}
+
+TEST(Memory, FragmentationScalesAllButTheContext) {
+    Scenario scenario = one_node_chain();
+    scenario.software.fragmentation = 1.5;
+    scenario.software.context = Bytes(7000);
+    EXPECT_EQ(memory_of(scenario, "dp=4 zero=0").resident().value(), 27 * kParameters + 7000);
+}
+
+TEST(Memory, TiedEmbeddingsAreHeldTwiceWhenFirstAndLastStageDiffer) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 2), bare_software()};
+    scenario.workload.transformer->tied_embeddings = true;
+    const std::int64_t parameters = model_totals(scenario.workload).parameters;
+    const std::int64_t table = 4096 * 512;
+    EXPECT_EQ(memory_of(scenario, "pp=1 dp=2").weights.value(), 2 * parameters);
+    const std::int64_t split =
+        memory_of(scenario, "pp=2", 0).weights.value() + memory_of(scenario, "pp=2", 1).weights.value();
+    EXPECT_EQ(split, 2 * (parameters + table));
+}
+
+TEST(Memory, UntiedModelWeighsTheSameHoweverItIsCut) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 8), bare_software()};
+    std::int64_t total = 0;
+    for (int stage = 0; stage < 8; ++stage)
+        total += memory_of(scenario, "pp=8", stage).weights.value();
+    EXPECT_EQ(total, 2 * model_totals(scenario.workload).parameters);
+}
+
+// Kept of a dense layer without recomputation (sizes of small_transformer: T = 256 b, h = a d = 512, f = 2048, w = 2,
+// g = a): the two norms' inputs and outputs 8 Tn h, q k v with their rotation 3 T (a d + 2 g d) / tp, attention output
+// 2 T a d / tp, feed-forward 4 w T f / tp; Tn = T / tp with sequence parallelism.
+std::int64_t layer_activations(std::int64_t mbs, std::int64_t tp, bool sequence_parallel) {
+    const std::int64_t tokens = 256 * mbs;
+    const std::int64_t norm_tokens = sequence_parallel ? tokens / tp : tokens;
+    return 8 * norm_tokens * 512 + (3 * tokens * 3 * 512 + 2 * tokens * 512 + 4 * 2 * tokens * 2048) / tp;
+}
+
+TEST(Activations, OfADenseLayerAreThoseOfTheFormula) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    EXPECT_EQ(unit_of(scenario, "tp=1 dp=4 mbs=2", 1).activations.value(), layer_activations(2, 1, false));
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).activations.value(), layer_activations(2, 4, false));
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2 sequence_parallel=on", 1).activations.value(),
+              layer_activations(2, 4, true));
+}
+
+TEST(Activations, DropoutMasksAddThreeBytesPerElementOfTheHiddenTensor) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    scenario.software.dropout = true;
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).activations.value(), layer_activations(2, 4, false) + 3 * 512 * 512);
+}
+
+// Materialised scores: softmax output, dropped copy and mask, 5 bytes for each of b a s^2 scores, over tp.
+TEST(Activations, MaterialisedScoresAddFiveBytesEach) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    scenario.software.attention = AttentionImplementation::materialised;
+    const std::int64_t scores = 5 * 2 * 8 * 256 * 256;
+    EXPECT_EQ(unit_of(scenario, "dp=4 mbs=2", 1).activations.value(), layer_activations(2, 1, false) + scores);
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).activations.value(), layer_activations(2, 4, false) + scores / 4);
+    const UnitCost selective = unit_of(scenario, "tp=4 mbs=2", 1, Recompute::selective);
+    EXPECT_EQ(selective.activations.value(), layer_activations(2, 4, false));
+    EXPECT_EQ(selective.working_set.value(), scores / 4);
+}
+
+// A checkpoint is the layer's output, 2 Tn h; what is rebuilt lives for one layer (recompute_layers 1).
+TEST(Activations, FullRecomputationKeepsTheBoundaryAndRebuildsALayer) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    const UnitCost whole = unit_of(scenario, "tp=4 mbs=2", 1, Recompute::full);
+    EXPECT_EQ(whole.activations.value(), 2 * 512 * 512);
+    EXPECT_EQ(whole.working_set.value(), layer_activations(2, 4, false));
+    const UnitCost shared = unit_of(scenario, "tp=4 mbs=2 sequence_parallel=on", 1, Recompute::full);
+    EXPECT_EQ(shared.activations.value(), 2 * 512 * 512 / 4);
+}
+
+TEST(Activations, FullRecomputationRepeatsTheForwardPass) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    const UnitCost cost = unit_of(scenario, "tp=4 mbs=2", 1, Recompute::full);
+    EXPECT_EQ(cost.recompute.total(), cost.forward.total());
+    EXPECT_EQ(cost.recompute.flops, cost.forward.flops);
+    EXPECT_EQ(cost.recompute.collectives, cost.forward.collectives);
+}
+
+// Logits of the head: logit_bytes (8) x T x V / tp.
+TEST(Activations, LogitsOfTheHeadAreSplitOverTheRanks) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 9).logits.value(), 8 * 512 * 4096 / 4);
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).logits.value(), 0);
+}
+
+TEST(Activations, BoundaryTensorsAreBufferedTwice) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    EXPECT_EQ(memory_of(scenario, "tp=2 pp=2 mbs=2", 0).buffers.value(), 2 * (2 * 512 * 512));
+}
+
+// GPipe runs all m forward passes first, so the logits of every microbatch wait for their backward pass.
+TEST(Activations, GpipeHoldsTheLogitsOfAllMicrobatches) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 2), bare_software()};
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    const Plan plan = plan_of(scenario, "pp=2 mbs=2 gbs=8 schedule=gpipe");
+    std::int64_t per_microbatch = 0;
+    for (std::int64_t index = plan.stages[1][0].first; index < plan.stages[1][0].last; ++index) {
+        const UnitCost& cost = model.unit(index, plan, Recompute::none);
+        per_microbatch += (cost.activations + cost.logits).value();
+    }
+    EXPECT_EQ(stage_peak(model, plan, 1).activations.value(), 4 * per_microbatch);
+}
+
+}  // namespace
+}  // namespace plansim
