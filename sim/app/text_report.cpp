@@ -16,6 +16,7 @@ const std::map<std::string, std::string> kMeaning{
     {"compute", "kernels of forward and backward"},
     {"recompute", "forward computed again for the backward pass"},
     {"tp_exposed", "tensor-parallel collectives that nothing hides"},
+    {"cp_exposed", "context-parallel transfers that attention does not hide"},
     {"pp_exposed", "waiting for a stage boundary on its way"},
     {"bubble", "waiting for other stages"},
     {"dp_exposed", "waiting for gradients or parameters of the replicas"},

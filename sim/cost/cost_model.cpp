@@ -34,6 +34,7 @@ void append(Phase& phase, const Phase& other) {
     phase.compute += other.compute;
     phase.other += other.other;
     phase.tp_exposed += other.tp_exposed;
+    phase.cp_exposed += other.cp_exposed;
     phase.flops += other.flops;
     phase.collectives.insert(phase.collectives.end(), other.collectives.begin(), other.collectives.end());
 }
@@ -49,47 +50,58 @@ double CostModel::straggler_factor() const {
     return 1 + scenario_.software.straggler_growth * std::log2(static_cast<double>(scenario_.platform.nodes()));
 }
 
-Seconds CostModel::tp_time(CollectiveKind kind, Bytes size, const Group& group) {
-    const auto [entry, added] = tp_times_.try_emplace({kind, size.value(), group});
+Seconds CostModel::group_time(CollectiveKind kind, Bytes size, const Group& group) {
+    const auto [entry, added] = group_times_.try_emplace({kind, size.value(), group});
     if (added) entry->second = collective_time(kind, CollectiveAlgorithm::automatic, group, size, topology_);
     return entry->second;
 }
 
-const Group& CostModel::slowest_tp_group(const Plan& plan) {
-    const auto [entry, added] = slowest_groups_.try_emplace({plan.tp, plan.dp, plan.pp, plan.order, plan.devices});
-    if (!added) return entry->second;
+Group CostModel::slowest_group(Axis axis, const Plan& plan) {
     const Layout layout(plan);
-    if (plan.tp == 1) return entry->second = layout.tp_group(0, 0);
+    const bool alone = (axis == Axis::tp ? plan.tp : plan.cp) == 1;
+    if (alone) return layout.groups(axis, 0, 0).front();
+    // On switches a group's time depends only on how many of its devices each node holds.
+    const bool switched =
+        scenario_.platform.fabric.kind != FabricKind::torus && scenario_.platform.fabric.kind != FabricKind::graph;
+    const bool uniform = switched && scenario_.platform.node_fabric.kind != FabricKind::graph;
     std::set<std::vector<int>> seen;
     Seconds slowest(-1);
-    for (int worker = 0; worker < layout.workers(); ++worker) {
-        const Group group = layout.tp_group(layout.replica_of(worker), layout.stage_of(worker));
-        const bool switched =
-            scenario_.platform.fabric.kind != FabricKind::torus && scenario_.platform.fabric.kind != FabricKind::graph;
-        const bool uniform_node = scenario_.platform.node_fabric.kind != FabricKind::graph;
-        if (switched && uniform_node && !seen.insert(node_pattern(group, topology_)).second) continue;
-        const Seconds time =
-            tp_time(CollectiveKind::all_gather, Bytes(100'000'000), group);  // large enough to rank by rate
-        if (time > slowest) {
+    Group result;
+    for (int worker = 0; worker < layout.workers(); ++worker)
+        for (const Group& group : layout.groups(axis, layout.replica_of(worker), layout.stage_of(worker))) {
+            if (uniform && !seen.insert(node_pattern(group, topology_)).second) continue;
+            const Seconds time =
+                group_time(CollectiveKind::all_gather, Bytes(100'000'000), group);  // large enough to rank by rate
+            if (time <= slowest) continue;
             slowest = time;
-            entry->second = group;
+            result = group;
         }
-    }
+    return result;
+}
+
+const CostModel::Groups& CostModel::slowest_groups(const Plan& plan) {
+    const auto [entry, added] =
+        slowest_groups_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, plan.order, plan.devices});
+    if (added) entry->second = {slowest_group(Axis::tp, plan), slowest_group(Axis::cp, plan)};
     return entry->second;
 }
 
-Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Group& group) {
+Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups) {
     const Software& software = scenario_.software;
     Phase result;
+    Seconds attention;
     double kernels = 0;
     for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
         const Operator& op = block.graph[vertex];
         if (op.pass != pass) continue;
         if (op.kind == OperatorKind::collective) {
-            result.collectives.push_back({op.collective, op.size, tp_time(op.collective, op.size, group)});
+            const Group& group = groups[static_cast<std::size_t>(op.axis)];
+            result.collectives.push_back(
+                {op.axis, op.collective, op.size, group_time(op.collective, op.size, group), {}});
             continue;
         }
         result.compute += kernels_.time(op);
+        if (op.kind == OperatorKind::attention) attention += kernels_.time(op);
         result.flops += op.flops;
         const bool counted_by_profile = block.kind == BlockKind::layer;
         if (!counted_by_profile && op.kind != OperatorKind::gemm && op.kind != OperatorKind::generic) ++kernels;
@@ -100,14 +112,28 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     if (pass == Pass::backward && plan.microbatches() > 1)
         result.compute += kernels_.memory_time(software.accumulation_bytes * static_cast<double>(block.parameters));
     result.compute *= straggler_factor();
-    Seconds collectives;
-    for (const auto& call : result.collectives)
-        collectives += call.time;
-    const double hidden = software.tp_overlap ? software.tp_overlap_share : 0;
-    result.tp_exposed = collectives * (1 - hidden);
-    result.compute += collectives * (hidden * software.overlap_slowdown);
+    add_collectives(result, attention);
+    if (!result.collectives.empty() && plan.cp > 1 && attention > Seconds(0))
+        result.cp_exposed += software.cp_step_time * static_cast<double>(plan.cp - 1);
     add_host_time(result, block.kind, pass == Pass::forward ? 1 : kBackwardHost, plan.tp);
     return result;
+}
+
+/// Tensor-parallel collectives hide behind their products, those of context parallelism behind the attention core. What
+/// is hidden slows the compute beside it.
+void CostModel::add_collectives(Phase& phase, Seconds attention) const {
+    const Software& software = scenario_.software;
+    Seconds window = attention * software.cp_overlap_share;
+    for (UnitCollective& call : phase.collectives) {
+        if (call.axis == Axis::tp) {
+            call.hidden = call.time * (software.tp_overlap ? software.tp_overlap_share : 0);
+        } else {
+            call.hidden = std::min(call.time, window);
+            window -= call.hidden;
+        }
+        (call.axis == Axis::tp ? phase.tp_exposed : phase.cp_exposed) += call.time - call.hidden;
+        phase.compute += call.hidden * software.overlap_slowdown;
+    }
 }
 
 void CostModel::add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const {
@@ -115,19 +141,20 @@ void CostModel::add_host_time(Phase& phase, BlockKind kind, double passes, int t
     const Software& software = scenario_.software;
     const Seconds host =
         software.layer_host_time * (passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(tp)));
-    const Seconds device = phase.compute + phase.tp_exposed;
+    const Seconds device = phase.compute + phase.tp_exposed + phase.cp_exposed;
     const double together =
         std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
     phase.other = Seconds(together) - device;
 }
 
-UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, const Group& group) {
+UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
+                                 const Groups& groups) {
     const Software& software = scenario_.software;
     const Shard shard{plan.tp, plan.cp, plan.mbs, plan.sequence_parallel, software.attention, software.dropout};
     const Block block = build_block(scenario_.workload, chain_index, shard);
     UnitCost cost;
-    cost.forward = phase(block, Pass::forward, plan, group);
-    cost.backward = phase(block, Pass::backward, plan, group);
+    cost.forward = phase(block, Pass::forward, plan, groups);
+    cost.backward = phase(block, Pass::backward, plan, groups);
     cost.parameters = block.parameters;
     cost.boundary = block.boundary;
     Bytes saved;
@@ -160,12 +187,12 @@ UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Rec
 }
 
 const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Recompute recompute) {
-    const Group& group = slowest_tp_group(plan);
+    const Groups& groups = slowest_groups(plan);
     const std::int64_t unit_class = block_class(scenario_.workload, chain_index);
     // Gradient accumulation makes the backward pass depend on whether there is more than one microbatch.
     const std::int64_t accumulates = plan.microbatches() > 1 ? 1 : 0;
-    auto& entry = units_[{unit_class * 2 + accumulates, plan.tp, plan.mbs, plan.sequence_parallel, recompute, group}];
-    if (!entry) entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, group));
+    auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, groups}];
+    if (!entry) entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, groups));
     return *entry;
 }
 
@@ -182,13 +209,13 @@ Bytes CostModel::p2p_bytes(const Plan& plan, Bytes boundary) const {
 
 Seconds CostModel::regather_time(const Plan& plan, Bytes boundary) {
     if (plan.tp == 1 || plan.sequence_parallel || !scenario_.software.scatter_gather_p2p) return Seconds(0);
-    return tp_time(CollectiveKind::all_gather, boundary, slowest_tp_group(plan));
+    return group_time(CollectiveKind::all_gather, boundary, slowest_groups(plan).front());
 }
 
 Seconds CostModel::p2p_time(const Plan& plan, int from_stage, int to_stage, Bytes boundary) {
     const Layout layout(plan);
-    const Group from = layout.tp_group(0, from_stage);
-    const Group to = layout.tp_group(0, to_stage);
+    const Group from = layout.devices(0, from_stage);
+    const Group to = layout.devices(0, to_stage);
     std::vector<HopFlow> flows;
     Seconds latency;
     for (std::size_t rank = 0; rank < from.size(); ++rank) {

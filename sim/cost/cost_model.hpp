@@ -3,6 +3,7 @@
 // Shared by planner and replay, so that both speak of the same durations. Results are remembered per unit class.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -14,22 +15,25 @@
 
 namespace plansim {
 
-/// One collective over the tensor-parallel group, as the operator graph lists it.
-struct TpCollective {
+/// One collective over the tensor- or context-parallel group, as the operator graph lists it.
+struct UnitCollective {
+    Axis axis;
     CollectiveKind kind;
     Bytes size;
-    Seconds time;  // alone on the network
-    friend bool operator==(const TpCollective&, const TpCollective&) = default;
+    Seconds time;    // alone on the network
+    Seconds hidden;  // part of it that runs beside compute
+    friend bool operator==(const UnitCollective&, const UnitCollective&) = default;
 };
 
 /// One pass (forward, backward or recomputation) of one unit for one microbatch.
 struct Phase {
     Seconds compute;     // kernels; includes the slow-down by collectives hidden behind them
     Seconds other;       // host time beyond the device time
-    Seconds tp_exposed;  // part of the collectives that nothing hides
-    std::vector<TpCollective> collectives;
+    Seconds tp_exposed;  // part of the collectives that nothing hides, by axis
+    Seconds cp_exposed;
+    std::vector<UnitCollective> collectives;
     Flops flops;  // executed
-    [[nodiscard]] Seconds total() const { return compute + other + tp_exposed; }
+    [[nodiscard]] Seconds total() const { return compute + other + tp_exposed + cp_exposed; }
 };
 
 struct UnitCost {
@@ -59,7 +63,7 @@ class CostModel {
     [[nodiscard]] const Topology& topology() const { return topology_; }
 
     /// Cost of a chain unit under the plan's tp, mbs and sequence parallelism with a recomputation mode. Uses the
-    /// slowest tensor-parallel group of the plan's placement. The reference stays valid.
+    /// slowest groups of the plan's placement. The reference stays valid.
     const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute);
     /// Adam or SGD step over the parameters of one rank, `owners` ranks share the optimizer states.
     [[nodiscard]] Seconds optimizer_time(std::int64_t parameters, int owners) const;
@@ -69,26 +73,31 @@ class CostModel {
     [[nodiscard]] Seconds p2p_time(const Plan& plan, int from_stage, int to_stage, Bytes boundary);
     /// All-gather over tp at the receiver that puts a boundary together again which was split for the way.
     [[nodiscard]] Seconds regather_time(const Plan& plan, Bytes boundary);
+    /// True if a stage computes on while it sends; else it waits until the transfer has ended.
+    [[nodiscard]] bool sends_overlap(const Plan& plan) const { return scenario_.software.pp_overlap && plan.vpp > 1; }
     /// Bytes that each tp rank sends over a stage boundary.
     [[nodiscard]] Bytes p2p_bytes(const Plan& plan, Bytes boundary) const;
     /// A collective of every dp group of a stage at the same time.
     Seconds dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size);
 
   private:
-    using UnitKey = std::tuple<std::int64_t, int, std::int64_t, bool, Recompute, Group>;
+    using Groups = std::array<Group, 2>;  // by axis
+    using UnitKey = std::tuple<std::int64_t, std::int64_t, bool, Recompute, Groups>;
     [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
-                                        const Group& group);
-    Phase phase(const Block& block, Pass pass, const Plan& plan, const Group& group);
+                                        const Groups& groups);
+    Phase phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups);
+    void add_collectives(Phase& phase, Seconds attention) const;
     void add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const;
-    Seconds tp_time(CollectiveKind kind, Bytes size, const Group& group);
-    const Group& slowest_tp_group(const Plan& plan);
+    Seconds group_time(CollectiveKind kind, Bytes size, const Group& group);
+    Group slowest_group(Axis axis, const Plan& plan);
+    const Groups& slowest_groups(const Plan& plan);
 
     const Scenario& scenario_;
     const Topology& topology_;
     KernelTime kernels_;
     std::map<UnitKey, std::unique_ptr<UnitCost>> units_;
-    std::map<std::tuple<CollectiveKind, std::int64_t, Group>, Seconds> tp_times_;
-    std::map<std::tuple<int, int, int, std::string, std::vector<std::int64_t>>, Group> slowest_groups_;
+    std::map<std::tuple<CollectiveKind, std::int64_t, Group>, Seconds> group_times_;
+    std::map<std::tuple<int, int, int, int, std::string, std::vector<std::int64_t>>, Groups> slowest_groups_;
     std::map<std::tuple<CollectiveKind, std::int64_t, std::vector<Group>>, Seconds> dp_times_;
 };
 

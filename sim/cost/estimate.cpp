@@ -6,9 +6,6 @@
 namespace plansim {
 namespace {
 
-// Sends that return at once: in the steady state of 1F1B one of the two transfers of a microbatch stays on the critical
-// path; the longer warm-up of the interleaved schedule hides both.
-constexpr double kExposedAsyncP2p = 0.5;
 // Two transfers per microbatch and chunk: activations forward, gradients backward.
 constexpr double kTransfersPerChunk = 2;
 
@@ -16,6 +13,7 @@ void add(Phase& sum, const Phase& part) {
     sum.compute += part.compute;
     sum.other += part.other;
     sum.tp_exposed += part.tp_exposed;
+    sum.cp_exposed += part.cp_exposed;
     sum.flops += part.flops;
 }
 
@@ -27,7 +25,7 @@ struct DataParallel {
 DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage,
                                    const std::vector<ChunkCost>& chunks) {
     DataParallel result;
-    if (plan.dp == 1) return result;
+    if (plan.data_ranks() == 1) return result;
     const Software& software = model.scenario().software;
     std::int64_t parameters = 0;
     Seconds backward;
@@ -104,7 +102,8 @@ Estimate estimate(CostModel& model, const Plan& plan) {
         }
         const DataParallel exposed = exposed_data_parallel(model, plan, stage, chunks);
         slowest_dp = std::max(slowest_dp, exposed.reduce + exposed.gather);
-        slowest_optimizer = std::max(slowest_optimizer, model.optimizer_time(parameters, plan.zero >= 1 ? plan.dp : 1));
+        slowest_optimizer =
+            std::max(slowest_optimizer, model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1));
         const Bytes peak = stage_peak(model, plan, stage).total();
         if (peak > result.peak_memory) {
             result.peak_memory = peak;
@@ -113,9 +112,9 @@ Estimate estimate(CostModel& model, const Plan& plan) {
     }
     const auto microbatches = static_cast<double>(plan.microbatches());
     const Seconds fill = (sum_of_stages - result.bottleneck) / plan.vpp;
-    double exposed = 1;
-    if (scenario.software.pp_overlap) exposed = plan.vpp > 1 ? 0 : kExposedAsyncP2p;
-    const Seconds transfers = result.p2p * (microbatches * exposed + static_cast<double>(plan.pp - 1) / plan.vpp);
+    // The long warm-up of the interleaved schedule hides transfers that overlap, but for those that fill the pipeline.
+    const double steady = model.sends_overlap(plan) ? 0 : microbatches;
+    const Seconds transfers = result.p2p * (steady + static_cast<double>(plan.pp - 1) / plan.vpp);
     result.bubble = fill;
     result.dp_exposed = slowest_dp;
     result.optimizer = slowest_optimizer;

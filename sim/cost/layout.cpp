@@ -3,17 +3,29 @@
 
 namespace plansim {
 
-Group Layout::tp_group(int replica, int stage) const {
+Group Layout::devices(int replica, int stage) const {
     Group group;
-    for (int rank = 0; rank < plan_.tp; ++rank)
-        group.push_back(plan_.device_of({rank, 0, replica, stage}));
+    for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
+        for (int tp_rank = 0; tp_rank < plan_.tp; ++tp_rank)
+            group.push_back(plan_.device_of({tp_rank, cp_rank, replica, stage}));
     return group;
+}
+
+std::vector<Group> Layout::groups(Axis axis, int replica, int stage) const {
+    const bool tensor = axis == Axis::tp;
+    std::vector<Group> result(static_cast<std::size_t>(tensor ? plan_.cp : plan_.tp));
+    for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
+        for (int tp_rank = 0; tp_rank < plan_.tp; ++tp_rank)
+            result[static_cast<std::size_t>(tensor ? cp_rank : tp_rank)].push_back(
+                plan_.device_of({tp_rank, cp_rank, replica, stage}));
+    return result;
 }
 
 Group Layout::dp_group(int tp_rank, int stage) const {
     Group group;
     for (int replica = 0; replica < plan_.dp; ++replica)
-        group.push_back(plan_.device_of({tp_rank, 0, replica, stage}));
+        for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
+            group.push_back(plan_.device_of({tp_rank, cp_rank, replica, stage}));
     return group;
 }
 

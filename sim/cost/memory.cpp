@@ -33,7 +33,7 @@ double tied_copy(const Workload& workload, const Plan& plan, const std::vector<C
 StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& plan, int stage) {
     const Software& software = scenario.software;
     const double slack = software.fragmentation;
-    const double owners = plan.zero >= 1 ? plan.dp : 1;
+    const double owners = plan.zero >= 1 ? plan.data_ranks() : 1;
     const double state = scenario.workload.optimizer == Optimizer::adam ? kAdamStateBytes : kSgdStateBytes;
     const std::int64_t in_flight = chunks_in_flight(plan.schedule, stage, plan.pp, plan.vpp, plan.microbatches());
     // GPipe runs all forward passes first, so that the logits of every microbatch wait for their backward pass.

@@ -65,11 +65,12 @@ BlockBuilder::Vertex BlockBuilder::elementwise(const std::string& name, double f
 }
 
 BlockBuilder::Vertex BlockBuilder::collective(const std::string& name, CollectiveKind forward, CollectiveKind backward,
-                                              Bytes size, const std::vector<Vertex>& inputs) {
+                                              Bytes size, const std::vector<Vertex>& inputs, Axis axis) {
     const auto make = [&](const std::string& suffix, CollectiveKind kind) {
         Operator op;
         op.name = name + suffix;
         op.kind = OperatorKind::collective;
+        op.axis = axis;
         op.collective = kind;
         op.size = size;
         return op;
@@ -77,9 +78,10 @@ BlockBuilder::Vertex BlockBuilder::collective(const std::string& name, Collectiv
     return add(make("", forward), {make(".gradient", backward)}, inputs, size);
 }
 
-void BlockBuilder::backward_collective(const std::string& name, CollectiveKind kind, Bytes size, Vertex at) {
+void BlockBuilder::backward_collective(const std::string& name, CollectiveKind kind, Bytes size, Vertex at, Axis axis) {
     Operator op;
     op.name = name;
+    op.axis = axis;
     op.kind = OperatorKind::collective;
     op.pass = Pass::backward;
     op.collective = kind;

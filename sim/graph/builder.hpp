@@ -24,11 +24,11 @@ class BlockBuilder {
     Vertex elementwise(const std::string& name, double forward_bytes, double backward_bytes, std::int64_t parameters,
                        double saved_bytes, const std::vector<Vertex>& inputs,
                        OperatorKind kind = OperatorKind::elementwise);
-    /// Collective over the tensor-parallel group, and the one that undoes it.
+    /// Collective over a group of ranks, and the one that undoes it.
     Vertex collective(const std::string& name, CollectiveKind forward, CollectiveKind backward, Bytes size,
-                      const std::vector<Vertex>& inputs);
+                      const std::vector<Vertex>& inputs, Axis axis = Axis::tp);
     /// Collective of the backward pass only, executed before the backward operators of `after`'s input.
-    void backward_collective(const std::string& name, CollectiveKind kind, Bytes size, Vertex at);
+    void backward_collective(const std::string& name, CollectiveKind kind, Bytes size, Vertex at, Axis axis = Axis::tp);
 
     Operator& at(Vertex vertex) { return graph_[vertex]; }
     /// Elements that a backward pass of `vertex` casts to a narrow format in fp8 training.

@@ -14,6 +14,8 @@ namespace plansim {
 
 enum class OperatorKind { gemm, attention, elementwise, embedding, loss, generic, collective };
 enum class Pass { forward, backward };
+/// Which group of ranks a collective of a unit joins.
+enum class Axis { tp, cp };
 
 /// `batch` products of (m x k) by (k x n); the experts of a mixture are one such batch.
 struct MatrixShape {
@@ -41,7 +43,8 @@ struct Operator {
     Bytes saved;                  // kept from the forward to the backward pass
     Bytes recomputable;           // part of `saved` that selective recomputation drops
     std::int64_t quantised = 0;   // elements cast to a narrow format if the model trains in fp8
-    CollectiveKind collective = CollectiveKind::all_reduce;  // collective, over the tensor-parallel group
+    CollectiveKind collective = CollectiveKind::all_reduce;  // collective
+    Axis axis = Axis::tp;                                    // collective
     Bytes size;                                              // collective: the full tensor
 };
 

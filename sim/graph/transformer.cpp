@@ -120,6 +120,18 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, const
     return core;
 }
 
+/// Context parallelism: every rank attends its queries to the keys and values of the whole sequence. Backward they are
+/// gathered once more and their gradients reduced. A ring passes the same volume (Liu et al. 2023).
+Vertex gather_keys(BlockBuilder& builder, const Workload& workload, const Sizes& sizes, Vertex input) {
+    if (sizes.shard.cp == 1) return input;
+    const Bytes keys_and_values(2 * sizes.shard.mbs * workload.seq * sizes.key_value);
+    const Vertex gathered = builder.collective("attention.keys.all_gather", CollectiveKind::all_gather,
+                                               CollectiveKind::reduce_scatter, keys_and_values, {input}, Axis::cp);
+    builder.backward_collective("attention.keys.gradient.all_gather", CollectiveKind::all_gather, keys_and_values,
+                                gathered, Axis::cp);
+    return gathered;
+}
+
 Vertex add_attention(BlockBuilder& builder, const Workload& workload, const Sizes& sizes, Vertex input) {
     const Transformer& model = sizes.model;
     const std::int64_t qkv_width = sizes.query + sizes.key_value;
@@ -132,7 +144,7 @@ Vertex add_attention(BlockBuilder& builder, const Workload& workload, const Size
     const Vertex rotary =
         builder.elementwise("attention.rotary", 2 * qkv_bytes, 3 * qkv_bytes, 0, 1.5 * qkv_bytes, {qkv});
     builder.quantise(rotary, 0, sizes.tokens * qkv_width);
-    const Vertex core = add_attention_core(builder, workload, sizes, rotary);
+    const Vertex core = add_attention_core(builder, workload, sizes, gather_keys(builder, workload, sizes, rotary));
     const Vertex output = builder.gemm("attention.output", {1, sizes.tokens, model.hidden, sizes.query},
                                        model.output_bias ? model.hidden : 0, {core});
     return add_residual(builder, "attention.residual", sizes, {input, leave(builder, "attention", sizes, output)});

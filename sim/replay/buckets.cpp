@@ -41,7 +41,7 @@ StageBuckets make_buckets(CostModel& model, const Plan& plan, int stage) {
         result.gather_of_unit.emplace_back(static_cast<std::size_t>(range.size()), -1);
         result.reduce_of_unit.emplace_back(static_cast<std::size_t>(range.size()), -1);
     }
-    if (plan.dp == 1) return result;
+    if (plan.data_ranks() == 1) return result;
     const Software& software = model.scenario().software;
     const auto reduction = plan.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     Packer packer(model, plan, stage, result);

@@ -3,6 +3,7 @@
 // shorter means that it died on the way. The child leaves with _exit, so that nothing of the parent runs twice.
 #include "sim/replay/isolate.hpp"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +103,7 @@ std::string run_isolated(const std::function<std::string()>& work) {
         throw SimulationError(std::string("cannot start a process: ") + std::strerror(reason));
     }
     if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a replay does not outlive the command that asked for it
         ::close(ends[0]);
         run_child(work, ends[1]);
     }

@@ -13,22 +13,24 @@ void add_flow(const HopFlow& flow, std::int64_t times, const Topology& topology,
 
 }  // namespace
 
-void add_tp_bytes(const Group& group, const TpCounts& counts, bool copied, const Topology& topology,
-                  std::vector<std::int64_t>& bytes) {
+void add_unit_bytes(const Layout& layout, int replica, int stage, const CollectiveCounts& counts, bool copied,
+                    const Topology& topology, std::vector<std::int64_t>& bytes) {
     for (const auto& [call, count] : counts) {
         const std::int64_t times = count.as_delay + (copied ? count.as_flow : 0);
         if (times == 0) continue;
-        const auto [kind, size] = call;
-        for (const HopFlow& flow : decompose(kind, CollectiveAlgorithm::automatic, group, Bytes(size), topology).flows)
-            add_flow(flow, times, topology, bytes);
+        const auto [axis, kind, size] = call;
+        for (const Group& group : layout.groups(axis, replica, stage))
+            for (const HopFlow& flow :
+                 decompose(kind, CollectiveAlgorithm::automatic, group, Bytes(size), topology).flows)
+                add_flow(flow, times, topology, bytes);
     }
 }
 
 void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes) {
     const Layout layout(plan);
     for (int front = 0; front + 1 < plan.virtual_stages(); ++front) {
-        const Group from = layout.tp_group(replica, front % plan.pp);
-        const Group to = layout.tp_group(replica, (front + 1) % plan.pp);
+        const Group from = layout.devices(replica, front % plan.pp);
+        const Group to = layout.devices(replica, (front + 1) % plan.pp);
         const Bytes amount = model.p2p_bytes(plan, chunk_cost(model, plan, front).boundary);
         for (std::size_t rank = 0; rank < from.size(); ++rank) {
             add_flow({from[rank], to[rank], amount}, plan.microbatches(), model.topology(), bytes);

@@ -10,9 +10,9 @@
 
 namespace plansim {
 
-/// Adds a worker's tensor-parallel traffic of one step: what ran as delays, and what ran as flows elsewhere (`copied`).
-void add_tp_bytes(const Group& group, const TpCounts& counts, bool copied, const Topology& topology,
-                  std::vector<std::int64_t>& bytes);
+/// Adds what a worker's units send in one step: what ran as delays, and what ran as flows elsewhere (`copied`).
+void add_unit_bytes(const Layout& layout, int replica, int stage, const CollectiveCounts& counts, bool copied,
+                    const Topology& topology, std::vector<std::int64_t>& bytes);
 /// Adds all stage boundaries of a replica, both directions, all microbatches.
 void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes);
 

@@ -18,8 +18,8 @@ namespace {
 /// What an engine event belongs to, packed into its token: kind in the top byte, then two indices.
 enum class EventKind : std::uint8_t {
     step,
-    tp_latency,
-    tp_flow,
+    unit_latency,
+    unit_flow,
     transfer_latency,
     transfer_flow,
     bucket_latency,
@@ -51,10 +51,10 @@ class Replayer {
         folded_ = plan.dp > 1 && (options.replicas == Replicas::folded || (options.replicas == Replicas::automatic &&
                                                                            replicas_are_independent(plan, topology_)));
         participants_ = folded_ ? 1 : plan.dp;
-        const Contention contention = tp_contention(plan, topology_);
+        const Contention contention = unit_contention(plan, topology_);
         // Ranks whose networks are copies of each other: the flows of the first one stand for all.
         if (!contention.always && !contention.with_buckets) rank_links_ = congruent_ranks(plan, topology_);
-        simulated_ranks_ = rank_links_ ? 1 : static_cast<std::size_t>(plan.tp);
+        simulated_ranks_ = rank_links_ ? 1 : plan.tp;
         dp_groups_.resize(static_cast<std::size_t>(plan.pp));
         for (int stage = 0; stage < plan.pp; ++stage) {
             memory_.push_back(stage_memory(model, plan, stage));
@@ -63,7 +63,7 @@ class Replayer {
         }
         for (int worker = 0; worker < participants_ * plan.pp; ++worker) {
             workers_.emplace_back(shape_, layout_.replica_of(worker), layout_.stage_of(worker), options.record);
-            groups_.push_back(layout_.tp_group(layout_.replica_of(worker), layout_.stage_of(worker)));
+            devices_.push_back(layout_.devices(layout_.replica_of(worker), layout_.stage_of(worker)));
         }
     }
 
@@ -101,10 +101,10 @@ class Replayer {
         const auto sub = static_cast<std::size_t>((token >> 32) & 0xffffffU);
         switch (kind) {
             case EventKind::step:
-            case EventKind::tp_flow:
+            case EventKind::unit_flow:
                 return end_part(workers_[index]);
-            case EventKind::tp_latency:
-                return start_tp_flows(workers_[index]);
+            case EventKind::unit_latency:
+                return start_unit_flows(workers_[index]);
             case EventKind::transfer_latency:
                 return start_transfer_flows(index);
             case EventKind::transfer_flow:
@@ -226,24 +226,32 @@ class Replayer {
         engine_.delay(duration, make_token(EventKind::step, index_of(worker)));
         if (step.flow == nullptr) return;
         ++worker.pending;
-        engine_.delay(tp_decomposition(worker).latency, make_token(EventKind::tp_latency, index_of(worker)));
+        Seconds latency;
+        for (const Decomposition& collective : unit_decomposition(worker))
+            latency = std::max(latency, collective.latency);
+        engine_.delay(latency, make_token(EventKind::unit_latency, index_of(worker)));
     }
 
-    /// The flows of the collective that the worker's current step runs.
-    const Decomposition& tp_decomposition(const Worker& worker) {
-        const TpCollective& call = *(*worker.work)[worker.next_step].flow;
-        const auto [entry, added] = tp_decompositions_.try_emplace({index_of(worker), call.kind, call.size.value()});
+    /// The collective that the worker's current step runs, in each of its groups.
+    const std::vector<Decomposition>& unit_decomposition(const Worker& worker) {
+        const UnitCollective& call = *(*worker.work)[worker.next_step].flow;
+        const auto [entry, added] =
+            unit_decompositions_.try_emplace({index_of(worker), call.axis, call.kind, call.size.value()});
         if (added)
-            entry->second =
-                decompose(call.kind, CollectiveAlgorithm::automatic, groups_[index_of(worker)], call.size, topology_);
+            for (const Group& group : layout_.groups(call.axis, worker.replica, worker.stage))
+                entry->second.push_back(
+                    decompose(call.kind, CollectiveAlgorithm::automatic, group, call.size, topology_));
         return entry->second;
     }
 
-    void start_tp_flows(Worker& worker) {
-        const Decomposition& collective = tp_decomposition(worker);
-        worker.pending += static_cast<int>(collective.flows.size());
-        for (const HopFlow& flow : collective.flows)
-            engine_.flow(flow.source, flow.destination, flow.bytes, make_token(EventKind::tp_flow, index_of(worker)));
+    void start_unit_flows(Worker& worker) {
+        const std::vector<Decomposition>& collectives = unit_decomposition(worker);
+        for (const Decomposition& collective : collectives)
+            worker.pending += static_cast<int>(collective.flows.size());
+        for (const Decomposition& collective : collectives)
+            for (const HopFlow& flow : collective.flows)
+                engine_.flow(flow.source, flow.destination, flow.bytes,
+                             make_token(EventKind::unit_flow, index_of(worker)));
         end_part(worker);  // the latency
     }
 
@@ -258,7 +266,8 @@ class Replayer {
         const WorkStep& step = (*worker.work)[worker.next_step];
         worker.account += step.shares;
         if (step.flow != nullptr)
-            worker.account[TimeClass::tp_exposed] += engine_.now() - worker.step_start - step.shares.total();
+            worker.account[step.flow->axis == Axis::tp ? TimeClass::tp_exposed : TimeClass::cp_exposed] +=
+                engine_.now() - worker.step_start - step.shares.total();
         ++worker.next_step;
         if (step.release_bucket >= 0) mark_ready(worker.stage, static_cast<std::size_t>(step.release_bucket));
     }
@@ -281,12 +290,12 @@ class Replayer {
         transfer.receiver = index_of(worker_at(worker.replica, target % plan_.pp));
         transfer.message = {backward, target / plan_.pp, at.microbatch, engine_.now()};
         Seconds latency;
-        const Group& from = groups_[transfer.sender];
-        const Group& to = groups_[transfer.receiver];
+        const Group& from = devices_[transfer.sender];
+        const Group& to = devices_[transfer.receiver];
         for (std::size_t rank = 0; rank < from.size(); ++rank)
             latency = std::max(latency, topology_.p2p_latency(from[rank], to[rank]));
         latency += model_.regather_time(plan_, boundary_of(transfer));
-        if (!model_.scenario().software.pp_overlap) wait(worker, Worker::Waiting::transfer);
+        if (!model_.sends_overlap(plan_)) wait(worker, Worker::Waiting::transfer);
         engine_.delay(latency, make_token(EventKind::transfer_latency, slot));
     }
 
@@ -302,12 +311,15 @@ class Replayer {
 
     void start_transfer_flows(std::size_t slot) {
         Transfer& transfer = transfers_[slot];
-        const Group& from = groups_[transfer.sender];
-        const Group& to = groups_[transfer.receiver];
+        const Group& from = devices_[transfer.sender];
+        const Group& to = devices_[transfer.receiver];
         const Bytes bytes = model_.p2p_bytes(plan_, boundary_of(transfer));
-        transfer.pending = static_cast<int>(simulated_ranks_);
-        for (std::size_t rank = 0; rank < simulated_ranks_; ++rank)
-            engine_.flow(from[rank], to[rank], bytes, make_token(EventKind::transfer_flow, slot));
+        transfer.pending = simulated_ranks_ * plan_.cp;
+        for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
+            for (int tp_rank = 0; tp_rank < simulated_ranks_; ++tp_rank) {
+                const auto rank = static_cast<std::size_t>(tp_rank + plan_.tp * cp_rank);
+                engine_.flow(from[rank], to[rank], bytes, make_token(EventKind::transfer_flow, slot));
+            }
     }
 
     void end_transfer_flow(std::size_t slot) {
@@ -321,7 +333,7 @@ class Replayer {
                      message.chunk, message.microbatch, message.sent);
         receiver.inbox.push_back(message);
         if (receiver.waiting == Worker::Waiting::message && take(receiver)) advance(receiver);
-        if (!model_.scenario().software.pp_overlap) {
+        if (!model_.sends_overlap(plan_)) {
             resume(sender, TimeClass::pp_exposed);
             advance(sender);
         }
@@ -380,8 +392,8 @@ class Replayer {
     /// Data-parallel groups of a stage whose flows are simulated.
     const std::vector<Group>& simulated_dp_groups(int stage) {
         std::vector<Group>& groups = dp_groups_[static_cast<std::size_t>(stage)];
-        for (std::size_t rank = groups.size(); rank < simulated_ranks_; ++rank)
-            groups.push_back(layout_.dp_group(static_cast<int>(rank), stage));
+        for (int rank = static_cast<int>(groups.size()); rank < simulated_ranks_; ++rank)
+            groups.push_back(layout_.dp_group(rank, stage));
         return groups;
     }
 
@@ -469,7 +481,7 @@ class Replayer {
         WorkerRecord result;
         result.replica = replica;
         result.stage = worker.stage;
-        result.devices = layout_.tp_group(replica, worker.stage);
+        result.devices = layout_.devices(replica, worker.stage);
         result.breakdown = worker.account;
         // Whoever finishes its optimizer early waits for the slowest stage.
         const Seconds rest = engine_.now() - worker.account.total();
@@ -505,8 +517,8 @@ class Replayer {
         for (int replica = 0; replica < plan_.dp; ++replica)
             for (int stage = 0; stage < plan_.pp; ++stage) {
                 const bool copied = replica >= participants_;
-                add_tp_bytes(layout_.tp_group(replica, stage), stages_[static_cast<std::size_t>(stage)].tp_counts,
-                             copied, topology_, bytes);
+                add_unit_bytes(layout_, replica, stage, stages_[static_cast<std::size_t>(stage)].collectives, copied,
+                               topology_, bytes);
             }
         for (int replica = participants_; replica < plan_.dp; ++replica)
             add_boundary_bytes(model_, plan_, replica, bytes);
@@ -533,15 +545,16 @@ class Replayer {
     std::vector<StageBuckets> buckets_;
     std::vector<StageWork> stages_;
     std::vector<Worker> workers_;
-    std::vector<Group> groups_;  // devices of each worker
+    std::vector<Group> devices_;  // of each worker
     std::vector<Transfer> transfers_;
     std::vector<std::size_t> free_transfers_;
     std::vector<Slice> slices_;
-    std::map<std::tuple<std::size_t, CollectiveKind, std::int64_t>, Decomposition> tp_decompositions_;
+    std::map<std::tuple<std::size_t, Axis, CollectiveKind, std::int64_t>, std::vector<Decomposition>>
+        unit_decompositions_;
     std::map<std::tuple<DeviceId, CollectiveKind, std::int64_t>, Decomposition> dp_decompositions_;
     std::size_t at_barrier_ = 0;
     std::optional<RankLinks> rank_links_;
-    std::size_t simulated_ranks_ = 1;
+    int simulated_ranks_ = 1;                    // tensor-parallel ranks whose flows are simulated
     std::vector<std::vector<Group>> dp_groups_;  // by stage, those that are simulated
 };
 

@@ -34,12 +34,32 @@ std::vector<HopFlow> ring_flows(const Group& group, const Topology& topology) {
     return decompose(CollectiveKind::all_gather, CollectiveAlgorithm::automatic, group, kProbe, topology).flows;
 }
 
-/// Transfers of one rank of a stage to the next stage of the pipeline and back; the last stage is next to the first.
+/// Transfers of one tp rank of a stage to the next stage of the pipeline and back; the last stage is next to the first.
 std::vector<HopFlow> boundary_flows(const Plan& plan, int replica, int stage, int rank) {
-    if (plan.pp == 1) return {};
-    const DeviceId here = plan.device_of({rank, 0, replica, stage});
-    const DeviceId next = plan.device_of({rank, 0, replica, (stage + 1) % plan.pp});
-    return {{here, next, kProbe}, {next, here, kProbe}};
+    std::vector<HopFlow> flows;
+    for (int cp_rank = 0; plan.pp > 1 && cp_rank < plan.cp; ++cp_rank) {
+        const DeviceId here = plan.device_of({rank, cp_rank, replica, stage});
+        const DeviceId next = plan.device_of({rank, cp_rank, replica, (stage + 1) % plan.pp});
+        flows.push_back({here, next, kProbe});
+        flows.push_back({next, here, kProbe});
+    }
+    return flows;
+}
+
+/// Links of all groups of a worker. Sets `shared` if two groups of one axis, which run at the same time, share a link.
+LinkSet unit_links(const Layout& layout, int replica, int stage, const Topology& topology, bool& shared) {
+    LinkSet all;
+    for (const Axis axis : {Axis::tp, Axis::cp}) {
+        LinkSet taken;
+        for (const Group& group : layout.groups(axis, replica, stage)) {
+            LinkSet own;
+            add_flows(ring_flows(group, topology), topology, own);
+            shared = shared || intersect(own, taken);
+            taken.insert(own.begin(), own.end());
+        }
+        all.insert(taken.begin(), taken.end());
+    }
+    return all;
 }
 
 /// Everything that the given tensor-parallel rank sends between stages and replicas, in an order that is the same for
@@ -51,7 +71,7 @@ std::vector<HopFlow> rank_flows(const Plan& plan, int rank, const Topology& topo
     for (int stage = 0; stage < plan.pp; ++stage) {
         for (int replica = 0; replica < plan.dp; ++replica)
             append(boundary_flows(plan, replica, stage, rank));
-        if (plan.dp > 1) append(ring_flows(layout.dp_group(rank, stage), topology));
+        if (plan.data_ranks() > 1) append(ring_flows(layout.dp_group(rank, stage), topology));
     }
     return flows;
 }
@@ -72,28 +92,27 @@ bool map_route(const Route& from, const Route& to, const Topology& topology,
 
 }  // namespace
 
-Contention tp_contention(const Plan& plan, const Topology& topology) {
+Contention unit_contention(const Plan& plan, const Topology& topology) {
     Contention result;
-    if (plan.tp == 1) return result;
+    if (plan.tp * plan.cp == 1) return result;
     const Layout layout(plan);
-    LinkSet tp_links;
+    LinkSet group_links;
     LinkSet boundary_links;
     LinkSet dp_links;
     for (int worker = 0; worker < layout.workers(); ++worker) {
         const int replica = layout.replica_of(worker);
         const int stage = layout.stage_of(worker);
-        LinkSet own;
-        add_flows(ring_flows(layout.tp_group(replica, stage), topology), topology, own);
-        result.always = result.always || intersect(own, tp_links);
-        tp_links.insert(own.begin(), own.end());
+        const LinkSet own = unit_links(layout, replica, stage, topology, result.always);
+        result.always = result.always || intersect(own, group_links);
+        group_links.insert(own.begin(), own.end());
         for (int rank = 0; rank < plan.tp; ++rank)
             add_flows(boundary_flows(plan, replica, stage, rank), topology, boundary_links);
     }
-    for (int stage = 0; plan.dp > 1 && stage < plan.pp; ++stage)
+    for (int stage = 0; plan.data_ranks() > 1 && stage < plan.pp; ++stage)
         for (const Group& group : layout.dp_groups(stage))
             add_flows(ring_flows(group, topology), topology, dp_links);
-    result.always = result.always || intersect(tp_links, boundary_links);
-    result.with_buckets = intersect(tp_links, dp_links);
+    result.always = result.always || intersect(group_links, boundary_links);
+    result.with_buckets = intersect(group_links, dp_links);
     return result;
 }
 
@@ -102,8 +121,10 @@ bool replicas_are_independent(const Plan& plan, const Topology& topology) {
     LinkSet taken;
     for (int replica = 0; replica < plan.dp; ++replica) {
         LinkSet own;
+        bool shared = false;  // within a replica: no matter
         for (int stage = 0; stage < plan.pp; ++stage) {
-            if (plan.tp > 1) add_flows(ring_flows(layout.tp_group(replica, stage), topology), topology, own);
+            const LinkSet units = unit_links(layout, replica, stage, topology, shared);
+            own.insert(units.begin(), units.end());
             for (int rank = 0; rank < plan.tp; ++rank)
                 add_flows(boundary_flows(plan, replica, stage, rank), topology, own);
         }

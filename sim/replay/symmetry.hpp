@@ -11,12 +11,12 @@
 
 namespace plansim {
 
-/// Which tensor-parallel collectives meet other traffic on their links and must be flows.
+/// Which collectives of units (tensor- and context-parallel) meet other traffic on their links and must be flows.
 struct Contention {
-    bool always = false;        // stage boundaries or other tensor-parallel groups use the same links
+    bool always = false;        // stage boundaries or other groups use the same links
     bool with_buckets = false;  // data-parallel collectives do: only passes that run beside them
 };
-Contention tp_contention(const Plan& plan, const Topology& topology);
+Contention unit_contention(const Plan& plan, const Topology& topology);
 
 /// True if replicas share no link that could limit them, so that one of them behaves like all.
 bool replicas_are_independent(const Plan& plan, const Topology& topology);

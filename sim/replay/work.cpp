@@ -10,7 +10,7 @@ namespace {
 class ChunkBuilder {
   public:
     ChunkBuilder(CostModel& model, const Plan& plan, int stage, std::size_t chunk, const StageBuckets& buckets,
-                 Fidelity fidelity, const Contention& contention, TpCounts& counts)
+                 Fidelity fidelity, const Contention& contention, CollectiveCounts& counts)
         : model_(model),
           plan_(plan),
           stage_(stage),
@@ -70,28 +70,30 @@ class ChunkBuilder {
 
     void add_phase(Work& work, const Phase& phase, TimeClass compute_class, bool window, std::int64_t repeats) {
         const bool flows = fidelity_ == Fidelity::layer && (contention_.always || (window && contention_.with_buckets));
-        const Software& software = model_.scenario().software;
-        const double hidden = software.tp_overlap ? software.tp_overlap_share : 0;
         // A collective that runs as flows owns its step; what follows starts a new one.
         if (work.back().flow != nullptr) work.emplace_back();
         const std::size_t first = work.size() - 1;
         work[first].shares[compute_class] += phase.compute;
         work[first].shares[TimeClass::other] += phase.other;
-        for (const TpCollective& call : phase.collectives) {
-            TpCount& count = counts_[{call.kind, call.size.value()}];
+        Seconds ring_steps = phase.cp_exposed;  // what is exposed beyond the transfers themselves
+        for (const UnitCollective& call : phase.collectives) {
+            CollectiveCount& count = counts_[{call.axis, call.kind, call.size.value()}];
             (flows ? count.as_flow : count.as_delay) += repeats;
             if (fidelity_ == Fidelity::layer) work.emplace_back();
             WorkStep& step = work.back();
             if (flows) {
                 // The hidden part of the collective runs beside a slice of the compute time.
-                const Seconds slice = std::min(call.time * hidden, work[first].shares[compute_class]);
+                const Seconds slice = std::min(call.hidden, work[first].shares[compute_class]);
                 work[first].shares[compute_class] -= slice;
                 step.shares[compute_class] += slice;
                 step.flow = &call;
             } else {
-                step.shares[TimeClass::tp_exposed] += call.time * (1 - hidden);
+                step.shares[call.axis == Axis::tp ? TimeClass::tp_exposed : TimeClass::cp_exposed] +=
+                    call.time - call.hidden;
             }
+            if (call.axis == Axis::cp) ring_steps -= call.time - call.hidden;
         }
+        work[first].shares[TimeClass::cp_exposed] += std::max(ring_steps, Seconds(0));
     }
 
     /// Compute that runs beside the unit's share of its data-parallel bucket is slower.
@@ -118,7 +120,7 @@ class ChunkBuilder {
     const StageBuckets& buckets_;
     Fidelity fidelity_;
     const Contention& contention_;
-    TpCounts& counts_;
+    CollectiveCounts& counts_;
 };
 
 }  // namespace
@@ -130,16 +132,16 @@ StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const S
     const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
         work.chunks.push_back(
-            ChunkBuilder(model, plan, stage, chunk, buckets, fidelity, contention, work.tp_counts).build());
+            ChunkBuilder(model, plan, stage, chunk, buckets, fidelity, contention, work.collectives).build());
         for (std::int64_t index = chunks[chunk].first; index < chunks[chunk].last; ++index)
             parameters += model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]).parameters;
     }
     WorkStep optimizer;
-    optimizer.shares[TimeClass::optimizer] = model.optimizer_time(parameters, plan.zero >= 1 ? plan.dp : 1);
+    optimizer.shares[TimeClass::optimizer] = model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1);
     WorkStep host;
     host.shares[TimeClass::other] = model.scenario().software.iteration_time;
     const bool gather_at_end =
-        plan.dp > 1 && plan.zero >= 1 && !model.scenario().software.dp_overlap && buckets.buckets.size() > 1;
+        plan.data_ranks() > 1 && plan.zero >= 1 && !model.scenario().software.dp_overlap && buckets.buckets.size() > 1;
     if (gather_at_end) {
         optimizer.release_bucket =
             static_cast<int>(buckets.buckets.size()) - 1;  // released once the parameters are new

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 
 #include "sim/replay/buckets.hpp"
 #include "sim/replay/replay.hpp"
@@ -12,17 +13,17 @@
 namespace plansim {
 
 /// Collectives of one kind and size that a worker executes per step, as delays and as flows.
-struct TpCount {
+struct CollectiveCount {
     std::int64_t as_delay = 0;
     std::int64_t as_flow = 0;
 };
-using TpCounts = std::map<std::pair<CollectiveKind, std::int64_t>, TpCount>;
+using CollectiveCounts = std::map<std::tuple<Axis, CollectiveKind, std::int64_t>, CollectiveCount>;
 
 /// Everything a stage executes; shared by its replicas.
 struct StageWork {
     std::vector<ChunkWork> chunks;
     Work finish;  // optimizer, gather without overlap, fixed host time
-    TpCounts tp_counts;
+    CollectiveCounts collectives;
 };
 StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const StageBuckets& buckets, Fidelity fidelity,
                           const Contention& contention);

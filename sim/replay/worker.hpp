@@ -16,10 +16,10 @@ namespace plansim {
 
 /// One delay or collective of a pass.
 struct WorkStep {
-    Breakdown shares;                    // of the delay; adds up to its duration
-    const TpCollective* flow = nullptr;  // if set: the collective runs as flows, beside `shares` (its hidden part)
-    int await_bucket = -1;               // wait for this gather bucket before the step
-    int release_bucket = -1;             // mark this bucket ready after the step
+    Breakdown shares;                      // of the delay; adds up to its duration
+    const UnitCollective* flow = nullptr;  // if set: the collective runs as flows, beside `shares` (its hidden part)
+    int await_bucket = -1;                 // wait for this gather bucket before the step
+    int release_bucket = -1;               // mark this bucket ready after the step
 };
 using Work = std::vector<WorkStep>;
 

@@ -29,7 +29,6 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
     const std::int64_t others = std::int64_t{plan.tp} * plan.pp * plan.cp;
     const std::int64_t fallback = std::max<std::int64_t>(1, platform.devices / std::max<std::int64_t>(1, others));
     plan.dp = static_cast<int>(document.integer_or("dp", fallback, kDegree));
-    if (plan.cp > 1) document.fail("cp", "context parallelism is not modelled yet", "use cp=1");
     if (plan.ep > 1) document.fail("ep", "expert parallelism is not modelled yet", "use ep=1");
     const bool countable = others <= static_cast<std::int64_t>(kMostDevices);
     const std::int64_t ranks = countable ? others * plan.dp : others;
@@ -78,6 +77,9 @@ void read_recompute(Reader& document, Plan& plan) {
 
 void check_model_fits(Reader& document, const Plan& plan, const Workload& workload) {
     if (!workload.transformer) {
+        if (plan.cp > 1)
+            document.fail("cp", fmt::format("the operators of the explicit graph '{}' have no sequence", workload.name),
+                          "use cp=1");
         if (plan.tp > 1)
             document.fail("tp", fmt::format("the operators of the explicit graph '{}' cannot be split", workload.name),
                           "use tp=1");
@@ -94,7 +96,10 @@ void check_model_fits(Reader& document, const Plan& plan, const Workload& worklo
     else if (model.ffn % plan.tp != 0)
         document.fail("tp", fmt::format("a feed-forward width of {} is not divisible by tp {}", model.ffn, plan.tp),
                       "tp must divide ffn");
-    if (plan.sequence_parallel && workload.seq % plan.tp != 0)
+    if (workload.seq % plan.cp != 0)
+        document.fail("cp", fmt::format("a sequence of {} is not divisible by cp {}", workload.seq, plan.cp),
+                      "cp must divide seq");
+    if (plan.sequence_parallel && workload.seq / plan.cp % plan.tp != 0)
         document.fail("sequence_parallel",
                       fmt::format("a sequence of {} is not divisible by tp {}", workload.seq, plan.tp),
                       "use sequence_parallel=off");
@@ -188,7 +193,7 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     read_batch(document, plan, workload);
     plan.sequence_parallel = document.flag_or("sequence_parallel", plan.tp > 1 && software.sequence_parallel);
     if (plan.tp == 1) plan.sequence_parallel = false;
-    plan.zero = static_cast<int>(document.integer_or("zero", plan.dp > 1 ? software.zero : 0, Range{0, 3}));
+    plan.zero = static_cast<int>(document.integer_or("zero", plan.data_ranks() > 1 ? software.zero : 0, Range{0, 3}));
     if (plan.zero > 1)
         document.fail("zero", fmt::format("ZeRO-{} is not modelled yet", plan.zero), "use zero=0 or zero=1");
     plan.schedule = document.one_of_or<ScheduleKind>(

@@ -63,6 +63,8 @@ struct Plan {
 
     [[nodiscard]] int ranks() const { return tp * cp * dp * pp; }
     [[nodiscard]] std::int64_t microbatches() const { return gbs / (mbs * dp); }
+    /// Ranks that hold the same parameters and share optimizer states under ZeRO.
+    [[nodiscard]] int data_ranks() const { return dp * cp; }
     [[nodiscard]] int virtual_stages() const { return pp * vpp; }
     [[nodiscard]] const ChainRange& range(int virtual_stage) const {
         return stages[static_cast<std::size_t>(virtual_stage % pp)][static_cast<std::size_t>(virtual_stage / pp)];

@@ -30,6 +30,8 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.amount("straggler_growth", profile.straggler_growth);
     visit.flag("tp_overlap", profile.tp_overlap);
     visit.share("tp_overlap_share", profile.tp_overlap_share);
+    visit.share("cp_overlap_share", profile.cp_overlap_share);
+    visit.time("cp_step_time", profile.cp_step_time);
     visit.flag("dp_overlap", profile.dp_overlap);
     visit.amount("bucket_parameters", profile.bucket_parameters);
     visit.flag("pp_overlap", profile.pp_overlap);

@@ -38,13 +38,17 @@ struct Software {
     double straggler_growth = 0.00479;  // slow-down of compute per doubling of the nodes (slowest of many)
 
     // Overlap.
-    bool tp_overlap = true;                       // tensor-parallel collectives run beside their products
-    double tp_overlap_share = 0.666;              // share of them that is hidden when tp_overlap is on
-    bool dp_overlap = true;                       // gradients are reduced, parameters gathered, beside the passes
+    bool tp_overlap = true;           // tensor-parallel collectives run beside their products
+    double tp_overlap_share = 0.666;  // share of them that is hidden when tp_overlap is on
+    double cp_overlap_share = 0.8;    // of the attention core's time that can hide context-parallel transfers
+    Seconds cp_step_time{10e-6};      // exposed per step of the context-parallel ring
+    bool dp_overlap = true;           // gradients are reduced, parameters gathered, beside the passes
     std::int64_t bucket_parameters = 40'000'000;  // least parameters of one overlapped data-parallel collective
-    bool pp_overlap = false;                      // sends return at once; otherwise the sender waits for the transfer
-    double overlap_slowdown = 0.165;              // compute time lost per second of collective that runs beside it
-    bool scatter_gather_p2p = true;               // a stage boundary is split over the tp ranks on the way
+    // Sends of the interleaved schedule return at once (Megatron offers that for no other schedule); else a sender
+    // waits.
+    bool pp_overlap = false;
+    double overlap_slowdown = 0.165;  // compute time lost per second of collective that runs beside it
+    bool scatter_gather_p2p = true;   // a stage boundary is split over the tp ranks on the way
 
     // Data types and memory.
     std::int64_t gradient_bytes = 4;         // per parameter, as kept

@@ -85,10 +85,6 @@ MeasuredRun read_run(const Row& row) {
     run.configuration =
         fmt::format("{} on {} {}, tp{} pp{} v{} cp{} dp{} mbs{}", row.at("model"), row.at("gpus"), row.at("gpu_type"),
                     row.at("tp"), row.at("pp"), row.at("vpp"), row.at("cp"), row.at("dp"), row.at("mbs"));
-    if (integer(row, "cp", 1) > 1) {
-        run.skipped = "context parallelism is not modelled yet";
-        return run;
-    }
     DocumentOptions documents;
     documents.workload = "gpt3-175b";  // replaced below; only platform and software are taken from the catalogue
     documents.platform = platform_of(row);
@@ -97,9 +93,9 @@ MeasuredRun read_run(const Row& row) {
     Scenario scenario = load_scenario(documents);
     scenario.workload = workload_of(row);
     const std::string recompute = row.at("recompute").empty() ? "none" : row.at("recompute");
-    const std::string plan = fmt::format("tp={} pp={} vpp={} dp={} mbs={} recompute={} sequence_parallel={}",
-                                         row.at("tp"), row.at("pp"), integer(row, "vpp", 1), row.at("dp"),
-                                         row.at("mbs"), recompute, row.at("sp") == "yes" ? "on" : "off");
+    const std::string plan = fmt::format("tp={} pp={} vpp={} cp={} dp={} mbs={} recompute={} sequence_parallel={}",
+                                         row.at("tp"), row.at("pp"), integer(row, "vpp", 1), integer(row, "cp", 1),
+                                         row.at("dp"), row.at("mbs"), recompute, row.at("sp") == "yes" ? "on" : "off");
     run.plan = load_plan(plan, scenario, {});
     run.scenario = std::move(scenario);
     return run;

@@ -80,14 +80,26 @@ TEST(Boundary, TransfersOfOneMicrobatchAreExposedAndTheRestIsBubble) {
     EXPECT_NEAR(last[TimeClass::bubble].value(), 9 * kTick, kExact * kTick);
 }
 
-// Two stages, two microbatches, f = 2, b = 4, a transfer x = 1. Blocking sends: stage 0 runs F0 x F1 x, stage 1 F0 B0 x
-// F1 B1 x, stage 0 B0 (while stage 1 runs F1 B1) and B1: 3 f + 3 b + 3 x, because stage 1 waits for its own send of B0
-// before F1. Sends that return at once: F1 starts right after B0, 3 f + 3 b + 2 x.
-TEST(Boundary, SendsThatReturnAtOnceSaveTheTransferBetweenTwoPasses) {
+// Two stages, two microbatches, f = 2, b = 4, a transfer x = 1. Sends of 1F1B block: stage 0 runs F0 x F1 x, stage 1
+// F0 B0 x F1 B1 x, stage 0 B0 (while stage 1 runs F1 B1) and B1: 3 f + 3 b + 3 x, whatever the profile overlaps.
+TEST(Boundary, SendsOf1f1bWaitForTheirTransferEvenIfTheProfileOverlapsThem) {
     Scenario scenario = row(equal_chain(2, 2, 2, Bytes(1 << 25)), 2);
-    EXPECT_NEAR(replay_apart(scenario, "pp=2").iteration_time.value(), (3 * 2 + 3 * 4 + 3) * kTick, kExact * kTick);
+    for (const bool overlap : {false, true}) {
+        scenario.software.pp_overlap = overlap;
+        EXPECT_NEAR(replay_apart(scenario, "pp=2").iteration_time.value(), (3 * 2 + 3 * 4 + 3) * kTick, kExact * kTick);
+    }
+}
+
+// The same with two chunks a stage (c chunk, m microbatch), interleaved. Returning at once:
+//   stage 0  F c0m0 0-2, c0m1 2-4, c1m0 6-8, c1m1 8-10, B c1m0 16-20, c1m1 22-26, c0m0 26-30, c0m1 32-36
+//   stage 1  F c0m0 3-5, c0m1 5-7, c1m0 9-11, B c1m0 11-15, F c1m1 15-17, B c1m1 17-21, c0m0 21-25, c0m1 27-31
+// Blocking, every send delays the next pass of its stage by x: stage 1 ends B c1m1 at 22, sends until 23, and the last
+// backward pass of stage 0 ends at 37.
+TEST(Boundary, SendsOfTheInterleavedScheduleReturnAtOnceIfTheProfileOverlapsThem) {
+    Scenario scenario = row(equal_chain(4, 2, 2, Bytes(1 << 25)), 2);
+    EXPECT_NEAR(replay_apart(scenario, "pp=2 vpp=2").iteration_time.value(), 37 * kTick, kExact * kTick);
     scenario.software.pp_overlap = true;
-    EXPECT_NEAR(replay_apart(scenario, "pp=2").iteration_time.value(), (3 * 2 + 3 * 4 + 2) * kTick, kExact * kTick);
+    EXPECT_NEAR(replay_apart(scenario, "pp=2 vpp=2").iteration_time.value(), 36 * kTick, kExact * kTick);
 }
 
 // Each of the m microbatches crosses every one of the p v - 1 boundaries once forward and once backward.
