@@ -27,6 +27,7 @@ const std::map<std::string, std::string> kMeaning{
 std::string plan_line(const Json& plan) {
     std::string text = fmt::format("tp={} pp={} dp={} mbs={}", plan["tp"].get<int>(), plan["pp"].get<int>(),
                                    plan["dp"].get<int>(), plan["mbs"].get<int>());
+    if (plan["cp"].get<int>() > 1) text += fmt::format(" cp={}", plan["cp"].get<int>());
     if (plan["vpp"].get<int>() > 1) text += fmt::format(" vpp={}", plan["vpp"].get<int>());
     text += fmt::format(" schedule={}", plan["schedule"].get<std::string>());
     text += " recompute=" +

@@ -89,6 +89,8 @@ const std::vector<std::string> kPlans{"tp=8",
                                       "tp=1 pp=2 dp=4 vpp=4 zero=1",
                                       "pp=4 dp=2 schedule=gpipe recompute=full zero=1",
                                       "tp=4 pp=2 recompute=selective mbs=2",
+                                      "tp=2 cp=2 pp=2 zero=1",
+                                      "cp=2 dp=2 pp=2 zero=1",
                                       "tp=2 pp=2 dp=2 placement=pp-dp-tp-cp-ep"};
 
 class Accounts : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
@@ -124,10 +126,11 @@ TEST_P(Accounts, PassesOnTheTimelineLastAsLongAsTheirShares) {
             passes[static_cast<std::size_t>(slice.worker)] += (slice.end - slice.start).value();
     for (std::size_t index = 0; index < passes.size(); ++index) {
         const Breakdown& shares = record.workers[index].breakdown;
-        const double charged = (shares[TimeClass::compute] + shares[TimeClass::recompute] +
-                                shares[TimeClass::tp_exposed] + shares[TimeClass::other])
-                                   .value() -
-                               documents.software.iteration_time.value();
+        const double charged =
+            (shares[TimeClass::compute] + shares[TimeClass::recompute] + shares[TimeClass::tp_exposed] +
+             shares[TimeClass::cp_exposed] + shares[TimeClass::other])
+                .value() -
+            documents.software.iteration_time.value();
         EXPECT_GE(passes[index], charged * (1 - 1e-9)) << plan();
         EXPECT_LE(passes[index], (charged + shares[TimeClass::dp_exposed].value()) * (1 + 1e-9)) << plan();
     }
