@@ -42,7 +42,7 @@ std::vector<std::string> expand_grid(const std::string& grid) {
             std::stringstream values(word.substr(equals + 1));
             for (std::string value; std::getline(values, value, ',');) {
                 if (value.empty()) throw UsageError(fmt::format("--grid: an empty value in '{}'", word));
-                next.push_back(cell + (cell.empty() ? "" : " ") + word.substr(0, equals + 1) + value);
+                next.push_back(fmt::format("{}{}{}={}", cell, cell.empty() ? "" : " ", word.substr(0, equals), value));
             }
         }
         cells = std::move(next);

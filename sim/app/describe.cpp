@@ -165,12 +165,14 @@ Json describe_plan(const Subject& subject, DocumentOptions documents, const std:
 /// Nested objects become dotted keys; amounts get units people read.
 void print_rows(const Json& json, const std::string& prefix, Table& table) {
     for (const auto& [key, value] : json.items()) {
-        const std::string name = prefix.empty() ? key : prefix + "." + key;
+        const std::string name = prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
         if (value.is_object() || (value.is_array() && !value.empty() && value.front().is_object())) {
             print_rows(value, name, table);
             continue;
         }
-        const auto ends = [&](std::string_view suffix) { return key.size() > suffix.size() && key.ends_with(suffix); };
+        const auto ends = [&key = key](std::string_view suffix) {
+            return key.size() > suffix.size() && key.ends_with(suffix);
+        };
         std::string text = value.is_string() ? value.get<std::string>() : value.dump();
         if (ends("_bytes") || ends("bytes_per_token")) text = bytes_text(value);
         if (ends("_Bps")) text = to_human(BytesPerSecond(value.get<double>()));

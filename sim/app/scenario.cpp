@@ -105,7 +105,7 @@ fs::path find_document(const std::string& name_or_file, DocumentKind kind) {
     const bool looks_like_path =
         name_or_file.find('/') != std::string::npos || fs::path(name_or_file).extension() == ".yaml";
     if (looks_like_path || fs::is_regular_file(name_or_file, ignored)) return name_or_file;
-    const fs::path path = catalogue_folder(kind) / (name_or_file + ".yaml");
+    fs::path path = catalogue_folder(kind) / (name_or_file + ".yaml");
     if (fs::exists(path, ignored)) return path;
     if (fs::exists(name_or_file, ignored)) return name_or_file;  // a folder or device: reading it says what is wrong
     const auto names = catalogue(kind);

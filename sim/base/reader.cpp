@@ -56,8 +56,11 @@ double raw(Quantity<Dimension> value) {
 /// A bound of a range of T's; zero needs no unit.
 template <class T>
 std::string bound_text(double bound) {
-    if (bound == 0 || std::is_arithmetic_v<T>) return to_text(bound);
-    if constexpr (std::is_same_v<T, Bytes>)
+    if constexpr (std::is_arithmetic_v<T>)
+        return to_text(bound);
+    else if (bound == 0)
+        return to_text(bound);
+    else if constexpr (std::is_same_v<T, Bytes>)
         return to_text(Bytes::rounded(bound));
     else
         return to_text(T(bound));

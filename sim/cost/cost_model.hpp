@@ -17,8 +17,8 @@ namespace plansim {
 
 /// One collective over the tensor- or context-parallel group, as the operator graph lists it.
 struct UnitCollective {
-    Axis axis;
-    CollectiveKind kind;
+    Axis axis = Axis::tp;
+    CollectiveKind kind = CollectiveKind::all_reduce;
     Bytes size;
     Seconds time;    // alone on the network
     Seconds hidden;  // part of it that runs beside compute

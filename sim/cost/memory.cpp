@@ -27,7 +27,8 @@ double tied_copy(const Workload& workload, const Plan& plan, const std::vector<C
     const bool has_embedding = chunks.front().first == 0;
     if (!has_head || has_embedding) return 0;
     const Transformer& model = *workload.transformer;
-    return static_cast<double>((model.vocab + plan.tp - 1) / plan.tp * model.hidden);
+    const std::int64_t rows = (model.vocab + plan.tp - 1) / plan.tp;  // padded to the ranks
+    return static_cast<double>(rows * model.hidden);
 }
 
 StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& plan, int stage) {
@@ -81,7 +82,8 @@ std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp,
             return std::min<std::int64_t>(microbatches, pp - stage);
         case ScheduleKind::interleaved:
             if (vpp == 1) return std::min<std::int64_t>(microbatches, pp - stage);
-            return std::min<std::int64_t>(microbatches * vpp, 2 * (pp - stage - 1) + std::int64_t{vpp - 1} * pp + 1);
+            return std::min<std::int64_t>(microbatches * vpp,
+                                          std::int64_t{2} * (pp - stage - 1) + std::int64_t{vpp - 1} * pp + 1);
     }
     return microbatches;
 }

@@ -31,7 +31,7 @@ OperatorGraph node_graph(const GraphNode& node, std::int64_t mbs) {
     backward.written = node.reads * samples + Bytes(8 * node.parameters);
     backward.parameters = 0;
     backward.saved = Bytes(0);
-    builder.add(std::move(forward), {std::move(backward)}, {}, node.output * samples);
+    builder.add(forward, {backward}, {}, node.output * samples);
     return builder.finish();
 }
 

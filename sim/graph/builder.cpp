@@ -5,15 +5,15 @@
 
 namespace plansim {
 
-BlockBuilder::Vertex BlockBuilder::add(Operator forward, std::vector<Operator> backward,
+BlockBuilder::Vertex BlockBuilder::add(const Operator& forward, std::vector<Operator> backward,
                                        const std::vector<Vertex>& inputs, Bytes bytes) {
-    const Vertex vertex = boost::add_vertex(std::move(forward), graph_);
+    const Vertex vertex = boost::add_vertex(forward, graph_);
     for (const Vertex input : inputs)
         boost::add_edge(input, vertex, Dependency{bytes}, graph_);
     std::vector<Vertex> chain;
     for (Operator& op : backward) {
         op.pass = Pass::backward;
-        chain.push_back(boost::add_vertex(std::move(op), graph_));
+        chain.push_back(boost::add_vertex(op, graph_));
         if (chain.size() > 1) boost::add_edge(chain[chain.size() - 2], chain.back(), Dependency{bytes}, graph_);
     }
     backward_of_.emplace_back(vertex, std::move(chain));
@@ -43,7 +43,7 @@ BlockBuilder::Vertex BlockBuilder::gemm(const std::string& name, MatrixShape sha
     // The weight gradient is accumulated in fp32: 4 bytes read and 4 written per element.
     Operator data = make(".data_gradient", {shape.batch, shape.m, shape.k, shape.n}, 2);
     Operator weight = make(".weight_gradient", {shape.batch, shape.n, shape.k, shape.m}, 8);
-    return add(std::move(forward), {std::move(data), std::move(weight)}, inputs, output);
+    return add(forward, {data, weight}, inputs, output);
 }
 
 BlockBuilder::Vertex BlockBuilder::elementwise(const std::string& name, double forward_bytes, double backward_bytes,
@@ -61,7 +61,7 @@ BlockBuilder::Vertex BlockBuilder::elementwise(const std::string& name, double f
     forward.parameters = parameters;
     forward.saved = Bytes::rounded(saved_bytes);
     const Bytes output = forward.written;
-    return add(std::move(forward), {make(".gradient", backward_bytes)}, inputs, output);
+    return add(forward, {make(".gradient", backward_bytes)}, inputs, output);
 }
 
 BlockBuilder::Vertex BlockBuilder::collective(const std::string& name, CollectiveKind forward, CollectiveKind backward,
@@ -86,7 +86,7 @@ void BlockBuilder::backward_collective(const std::string& name, CollectiveKind k
     op.pass = Pass::backward;
     op.collective = kind;
     op.size = size;
-    const Vertex vertex = boost::add_vertex(std::move(op), graph_);
+    const Vertex vertex = boost::add_vertex(op, graph_);
     for (auto& [forward, chain] : backward_of_) {
         if (forward != at) continue;
         if (!chain.empty()) boost::add_edge(chain.back(), vertex, Dependency{size}, graph_);
@@ -126,7 +126,9 @@ OperatorGraph BlockBuilder::finish() {
     }
     for (const auto& [from, to] : wires)
         boost::add_edge(from, to, Dependency{graph_[from].written}, graph_);
-    return std::move(graph_);
+    OperatorGraph graph;
+    graph.swap(graph_);
+    return graph;
 }
 
 }  // namespace plansim

@@ -15,7 +15,7 @@ class BlockBuilder {
 
     /// Adds a forward operator that reads the outputs of `inputs`, and the backward operators that undo it, listed in
     /// order of execution. Returns the forward vertex.
-    Vertex add(Operator forward, std::vector<Operator> backward, const std::vector<Vertex>& inputs, Bytes bytes);
+    Vertex add(const Operator& forward, std::vector<Operator> backward, const std::vector<Vertex>& inputs, Bytes bytes);
 
     /// Product of activations (tokens x k) with weights (k x n): adds data and weight gradient products.
     Vertex gemm(const std::string& name, MatrixShape shape, std::int64_t bias, const std::vector<Vertex>& inputs,

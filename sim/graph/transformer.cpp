@@ -76,7 +76,7 @@ Vertex leave(BlockBuilder& builder, const std::string& name, const Sizes& sizes,
     forward.name = name + ".all_reduce";
     forward.kind = OperatorKind::collective;
     forward.size = sizes.hidden_tensor;
-    return builder.add(std::move(forward), {}, {input}, sizes.hidden_tensor);
+    return builder.add(forward, {}, {input}, sizes.hidden_tensor);
 }
 
 /// Without sequence parallelism the gradient of the region's input is summed over the ranks.
@@ -91,13 +91,14 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, const
     const Shard& shard = sizes.shard;
     const bool fused = shard.attention == AttentionImplementation::fused;
     const double sequence = static_cast<double>(workload.seq);
-    const double scores = static_cast<double>(sizes.tokens) * sequence * static_cast<double>(model.heads / shard.tp);
+    const std::int64_t heads = model.heads / shard.tp;
+    const double scores = static_cast<double>(sizes.tokens) * sequence * static_cast<double>(heads);
     const double products =
         4 * scores * static_cast<double>(model.head_dim);  // q k^T and p v, two FLOPs a multiply-add
     Operator forward;
     forward.name = "attention.core";
     forward.kind = OperatorKind::attention;
-    forward.shape = {shard.mbs * model.heads / shard.tp, workload.seq / shard.cp, workload.seq, model.head_dim};
+    forward.shape = {shard.mbs * heads, workload.seq / shard.cp, workload.seq, model.head_dim};
     forward.flops = Flops(fused && model.causal ? products / 2 : products);
     forward.read = Bytes(2 * sizes.tokens * (sizes.query + sizes.key_value));
     forward.written = Bytes(2 * sizes.tokens * sizes.query);
@@ -114,8 +115,7 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, const
         backward.read += Bytes::rounded(9.5 * scores);
         backward.written += Bytes::rounded(9.5 * scores);
     }
-    const auto core =
-        builder.add(std::move(forward), {std::move(backward)}, {input}, Bytes(2 * sizes.tokens * sizes.query));
+    const auto core = builder.add(forward, {backward}, {input}, Bytes(2 * sizes.tokens * sizes.query));
     builder.quantise(core, sizes.tokens * sizes.query, sizes.tokens * model.hidden);
     return core;
 }
@@ -202,7 +202,7 @@ OperatorGraph layer_graph(const Workload& workload, const Shard& shard) {
     BlockBuilder builder;
     Operator input;
     input.name = "input";
-    const Vertex source = builder.add(std::move(input), {}, {}, sizes.hidden_tensor);
+    const Vertex source = builder.add(input, {}, {}, sizes.hidden_tensor);
     const Vertex attended = add_attention(builder, workload, sizes, source);
     const Vertex norm = add_norm(builder, "ffn.norm", sizes, {attended});
     const Vertex entered = enter(builder, "ffn", sizes, norm);
@@ -242,7 +242,7 @@ OperatorGraph head_graph(const Workload& workload, const Shard& shard) {
     BlockBuilder builder;
     Operator input;
     input.name = "input";
-    Vertex last = builder.add(std::move(input), {}, {}, sizes.hidden_tensor);
+    Vertex last = builder.add(input, {}, {}, sizes.hidden_tensor);
     if (model.final_norm) last = add_norm(builder, "head.norm", sizes, {last});
     last = enter(builder, "head", sizes, last);
     last = builder.gemm("head.logits", {1, sizes.tokens, vocab, model.hidden}, 0, {last}, true);

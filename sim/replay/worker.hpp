@@ -36,9 +36,9 @@ struct ChunkWork {
 
 /// A message that has arrived and was not consumed yet.
 struct Message {
-    bool backward;
-    int chunk;
-    std::int64_t microbatch;
+    bool backward = false;
+    int chunk = 0;
+    std::int64_t microbatch = 0;
     Seconds sent;
 };
 
