@@ -11,7 +11,8 @@ int node_wide_tp(const Scenario& scenario) {
     if (!scenario.workload.transformer) return 1;
     const Transformer& model = *scenario.workload.transformer;
     int tp = std::min(scenario.platform.devices_per_node, scenario.platform.devices);
-    while (tp > 1 && (model.heads % tp != 0 || model.ffn % tp != 0 || scenario.platform.devices % tp != 0))
+    while (tp > 1 && (model.heads % tp != 0 || model.ffn % tp != 0 ||
+                      (model.kv_heads % tp != 0 && tp % model.kv_heads != 0) || scenario.platform.devices % tp != 0))
         --tp;
     return tp;
 }
@@ -38,7 +39,7 @@ std::optional<Plan> megatron_baseline(CostModel& model) {
             plan.zero = plan.dp > 1 ? static_cast<int>(scenario.software.zero) : 0;
             plan.recompute.assign(static_cast<std::size_t>(pp), recompute);
             plan.stages = even_stages(scenario.workload, pp, 1);
-            if (!estimate(model, plan).shortfall) return plan;
+            if (!estimate(model, plan, planned_capacity(scenario)).shortfall) return plan;
         }
     return std::nullopt;
 }

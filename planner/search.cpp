@@ -37,7 +37,9 @@ class Enumeration {
         const std::int64_t units = workload.transformer ? workload.transformer->layers : workload.chain_length();
         for (const std::int64_t tp : divisors(scenario_.platform.devices)) {
             if (tp > 1 && !workload.transformer) break;
-            if (tp > 1 && (workload.transformer->heads % tp != 0 || workload.transformer->ffn % tp != 0)) continue;
+            if (tp > 1 && (workload.transformer->heads % tp != 0 || workload.transformer->ffn % tp != 0 ||
+                           (workload.transformer->kv_heads % tp != 0 && tp % workload.transformer->kv_heads != 0)))
+                continue;
             for (const std::int64_t pp : divisors(scenario_.platform.devices / tp)) {
                 const std::int64_t dp = scenario_.platform.devices / tp / pp;
                 const std::int64_t gbs = constraints_.gbs.value_or(workload.gbs);
@@ -140,15 +142,15 @@ class Search {
   private:
     /// False if no split of the plan fits.
     bool consider(Plan plan) {
-        const Bytes capacity = model_.scenario().platform.accelerator.hbm_capacity;
+        const Bytes capacity = planned_capacity(model_.scenario());
         const bool split = plan.vpp == 1 && split_stages(model_, plan, capacity);
         if (!split) plan.stages = even_stages(model_.scenario().workload, plan.pp, plan.vpp);
-        Estimate estimate = plansim::estimate(model_, plan);
+        Estimate estimate = plansim::estimate(model_, plan, capacity);
         if (split) {
             // The split minimises the slowest stage alone; transfers and data-parallel traffic may favour the even one.
             Plan even = plan;
             even.stages = even_stages(model_.scenario().workload, plan.pp, plan.vpp);
-            const Estimate other = plansim::estimate(model_, even);
+            const Estimate other = plansim::estimate(model_, even, capacity);
             if (!other.shortfall && other.iteration_time < estimate.iteration_time) {
                 plan = std::move(even);
                 estimate = other;

@@ -201,7 +201,9 @@ Seconds fixed_latency(CollectiveKind kind, CollectiveAlgorithm algorithm, const 
         case CollectiveAlgorithm::direct:
             return start + network.hop_latency;  // all messages are under way together
         default:
-            return start + network.hop_latency * ((all_reduce ? 2 : 1) * (spans - 1));
+            if (all_reduce) return start + network.hop_latency * (2 * (spans - 1));
+            // All-gather and reduce-scatter over many nodes run in a logarithmic number of steps (NCCL's PAT).
+            return start + std::min(network.hop_latency * (spans - 1), network.tree_latency * std::log2(spans));
     }
 }
 

@@ -16,6 +16,8 @@ constexpr double kRunAheadPower = 4;
 // Bytes per parameter of the optimizer step: fp32 weight and two moments read and written, gradient read (Adam).
 constexpr double kAdamBytes = 32;
 constexpr double kSgdBytes = 12;
+// Any size large enough to measure rates with.
+constexpr Bytes kLoadProbe{1 << 20};
 // The 16-bit copy of every local parameter is written, and its gradient zeroed.
 constexpr double kLocalBytes = 4;
 
@@ -112,25 +114,29 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     if (pass == Pass::backward && plan.microbatches() > 1)
         result.compute += kernels_.memory_time(software.accumulation_bytes * static_cast<double>(block.parameters));
     result.compute *= straggler_factor();
-    add_collectives(result, attention);
+    add_collectives(result, attention, plan);
     if (!result.collectives.empty() && plan.cp > 1 && attention > Seconds(0))
         result.cp_exposed += software.cp_step_time * static_cast<double>(plan.cp - 1);
     add_host_time(result, block.kind, pass == Pass::forward ? 1 : kBackwardHost, plan.tp);
     return result;
 }
 
-/// Tensor-parallel collectives hide behind their products, those of context parallelism behind the attention core. What
-/// is hidden slows the compute beside it.
-void CostModel::add_collectives(Phase& phase, Seconds attention) const {
+/// Tensor-parallel collectives hide behind their products (which takes sequence parallelism: an all-reduce cannot be
+/// split along the product), those of context parallelism behind the attention core. Nothing hides behind more compute
+/// than there is, and what is hidden slows the compute beside it.
+void CostModel::add_collectives(Phase& phase, Seconds attention, const Plan& plan) const {
     const Software& software = scenario_.software;
+    const double share = software.tp_overlap && plan.sequence_parallel ? software.tp_overlap_share : 0;
     Seconds window = attention * software.cp_overlap_share;
+    Seconds free = phase.compute;  // compute that nothing hides behind yet
     for (UnitCollective& call : phase.collectives) {
         if (call.axis == Axis::tp) {
-            call.hidden = call.time * (software.tp_overlap ? software.tp_overlap_share : 0);
+            call.hidden = std::min(call.time * share, free);
         } else {
-            call.hidden = std::min(call.time, window);
+            call.hidden = std::min({call.time, window, free});
             window -= call.hidden;
         }
+        free -= call.hidden;
         (call.axis == Axis::tp ? phase.tp_exposed : phase.cp_exposed) += call.time - call.hidden;
         phase.compute += call.hidden * software.overlap_slowdown;
     }
@@ -139,8 +145,10 @@ void CostModel::add_collectives(Phase& phase, Seconds attention) const {
 void CostModel::add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const {
     if (kind != BlockKind::layer) return;
     const Software& software = scenario_.software;
-    const Seconds host =
-        software.layer_host_time * (passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(tp)));
+    Seconds host = software.layer_host_time;
+    if (const std::int64_t experts = scenario_.workload.transformer->experts; experts > 0)
+        host += software.moe_host_time + software.expert_host_time * static_cast<double>(experts);
+    host *= passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(tp));
     const Seconds device = phase.compute + phase.tp_exposed + phase.cp_exposed;
     const double together =
         std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
@@ -212,17 +220,39 @@ Seconds CostModel::regather_time(const Plan& plan, Bytes boundary) {
     return group_time(CollectiveKind::all_gather, boundary, slowest_groups(plan).front());
 }
 
-Seconds CostModel::p2p_time(const Plan& plan, int from_stage, int to_stage, Bytes boundary) {
+Seconds CostModel::p2p_latency(const Plan& plan, int from_stage, int to_stage, Bytes boundary) {
     const Layout layout(plan);
     const Group from = layout.devices(0, from_stage);
     const Group to = layout.devices(0, to_stage);
-    std::vector<HopFlow> flows;
     Seconds latency;
-    for (std::size_t rank = 0; rank < from.size(); ++rank) {
-        flows.push_back({from[rank], to[rank], p2p_bytes(plan, boundary)});
+    for (std::size_t rank = 0; rank < from.size(); ++rank)
         latency = std::max(latency, topology_.p2p_latency(from[rank], to[rank]));
+    return latency + regather_time(plan, boundary);
+}
+
+Seconds CostModel::boundary_load(const Plan& plan, Bytes boundary) {
+    if (plan.pp == 1) return Seconds(0);
+    const auto [entry, added] =
+        boundary_loads_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, plan.vpp > 1, plan.order, plan.devices});
+    if (added) {
+        // All stages of all replicas send at the same time in the steady state; the last chunk's way back to the first
+        // stage exists only with several chunks.
+        const Layout layout(plan);
+        std::vector<HopFlow> flows;
+        for (int worker = 0; worker < layout.workers(); ++worker) {
+            const int replica = layout.replica_of(worker);
+            const int stage = layout.stage_of(worker);
+            if (plan.vpp == 1 && stage + 1 == plan.pp) continue;
+            const Group from = layout.devices(replica, stage);
+            const Group to = layout.devices(replica, (stage + 1) % plan.pp);
+            for (std::size_t rank = 0; rank < from.size(); ++rank) {
+                flows.push_back({from[rank], to[rank], kLoadProbe});
+                flows.push_back({to[rank], from[rank], kLoadProbe});
+            }
+        }
+        entry->second = bottleneck_time(flows, topology_);
     }
-    return latency + bottleneck_time(flows, topology_) + regather_time(plan, boundary);
+    return entry->second * (p2p_bytes(plan, boundary) / kLoadProbe);
 }
 
 Seconds CostModel::dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size) {

@@ -69,8 +69,11 @@ class CostModel {
     [[nodiscard]] Seconds optimizer_time(std::int64_t parameters, int owners) const;
     /// Factor on all compute: the slowest of many devices.
     [[nodiscard]] double straggler_factor() const;
-    /// One transfer over a stage boundary, alone: all tp ranks send at the same time. Latency and re-gather included.
-    [[nodiscard]] Seconds p2p_time(const Plan& plan, int from_stage, int to_stage, Bytes boundary);
+    /// Fixed part of one transfer over a stage boundary: latency and re-gather at the receiver.
+    [[nodiscard]] Seconds p2p_latency(const Plan& plan, int from_stage, int to_stage, Bytes boundary);
+    /// Time that the busiest link needs while every stage of every replica sends one boundary forward and one backward:
+    /// what a transfer takes in the steady state, and what a microbatch costs that link per chunk.
+    [[nodiscard]] Seconds boundary_load(const Plan& plan, Bytes boundary);
     /// All-gather over tp at the receiver that puts a boundary together again which was split for the way.
     [[nodiscard]] Seconds regather_time(const Plan& plan, Bytes boundary);
     /// True if a stage computes on while it sends; else it waits until the transfer has ended.
@@ -86,7 +89,7 @@ class CostModel {
     [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
                                         const Groups& groups);
     Phase phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups);
-    void add_collectives(Phase& phase, Seconds attention) const;
+    void add_collectives(Phase& phase, Seconds attention, const Plan& plan) const;
     void add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const;
     Seconds group_time(CollectiveKind kind, Bytes size, const Group& group);
     Group slowest_group(Axis axis, const Plan& plan);
@@ -99,6 +102,7 @@ class CostModel {
     std::map<std::tuple<CollectiveKind, std::int64_t, Group>, Seconds> group_times_;
     std::map<std::tuple<int, int, int, int, std::string, std::vector<std::int64_t>>, Groups> slowest_groups_;
     std::map<std::tuple<CollectiveKind, std::int64_t, std::vector<Group>>, Seconds> dp_times_;
+    std::map<std::tuple<int, int, int, int, bool, std::string, std::vector<std::int64_t>>, Seconds> boundary_loads_;
 };
 
 }  // namespace plansim

@@ -6,9 +6,6 @@
 namespace plansim {
 namespace {
 
-// Two transfers per microbatch and chunk: activations forward, gradients backward.
-constexpr double kTransfersPerChunk = 2;
-
 void add(Phase& sum, const Phase& part) {
     sum.compute += part.compute;
     sum.other += part.other;
@@ -72,55 +69,89 @@ ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage) {
     return sum;
 }
 
-Estimate estimate(CostModel& model, const Plan& plan) {
+Bytes planned_capacity(const Scenario& scenario) {
+    return scenario.platform.accelerator.hbm_capacity * (1 - scenario.software.memory_headroom);
+}
+
+namespace {
+
+/// One transfer from virtual stage `front` to the next one, forward or backward, while all other stages send too.
+Seconds boundary_transfer(CostModel& model, const Plan& plan, int front) {
+    const int from = front % plan.pp;
+    const int to = (front + 1) % plan.pp;
+    if (front < 0 || front + 1 >= plan.virtual_stages() || from == to) return Seconds(0);
+    const ChainRange& range = plan.range(front);
+    const Bytes boundary = model.unit(range.last - 1, plan, plan.recompute[static_cast<std::size_t>(from)]).boundary;
+    return model.p2p_latency(plan, from, to, boundary) + model.boundary_load(plan, boundary);
+}
+
+/// What a stage contributes to the step.
+struct StageTimes {
+    Seconds compute;  // of one microbatch, all chunks, both passes
+    Seconds sends;    // of one microbatch
+    Seconds data_parallel;
+    Seconds optimizer;
+};
+
+StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
+    StageTimes times;
+    std::vector<ChunkCost> chunks;
+    std::int64_t parameters = 0;
+    for (int chunk = 0; chunk < plan.vpp; ++chunk) {
+        const int virtual_stage = chunk * plan.pp + stage;
+        chunks.push_back(chunk_cost(model, plan, virtual_stage));
+        times.compute += chunks.back().total();
+        times.sends +=
+            boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1);
+        parameters += chunks.back().parameters;
+    }
+    const DataParallel exposed = exposed_data_parallel(model, plan, stage, chunks);
+    times.data_parallel = exposed.reduce + exposed.gather;
+    times.optimizer = model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1);
+    return times;
+}
+
+/// Time that the busiest link of the stage boundaries needs per microbatch: overlapped sends cannot be faster.
+Seconds link_load(CostModel& model, const Plan& plan) {
+    Bytes largest;
+    for (int front = 0; front + 1 < plan.virtual_stages(); ++front)
+        largest = std::max(largest, model.unit(plan.range(front).last - 1, plan, plan.recompute.front()).boundary);
+    return model.boundary_load(plan, largest) * plan.vpp;
+}
+
+}  // namespace
+
+Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit) {
     const Scenario& scenario = model.scenario();
+    const Bytes capacity = limit.value_or(scenario.platform.accelerator.hbm_capacity);
+    const bool overlap = model.sends_overlap(plan);
     Estimate result;
     Seconds sum_of_stages;
-    Seconds slowest_dp;
-    Seconds slowest_optimizer;
-    const Bytes capacity = scenario.platform.accelerator.hbm_capacity;
+    Seconds steady;  // time per microbatch once the pipeline is full
     for (int stage = 0; stage < plan.pp; ++stage) {
-        std::vector<ChunkCost> chunks;
-        Seconds time;
-        std::int64_t parameters = 0;
-        for (int chunk = 0; chunk < plan.vpp; ++chunk) {
-            const int virtual_stage = chunk * plan.pp + stage;
-            chunks.push_back(chunk_cost(model, plan, virtual_stage));
-            time += chunks.back().total();
-            parameters += chunks.back().parameters;
-            if (virtual_stage + 1 < plan.virtual_stages()) {
-                const int next = (virtual_stage + 1) % plan.pp;
-                const Seconds transfer =
-                    next == stage ? Seconds(0) : model.p2p_time(plan, stage, next, chunks.back().boundary);
-                result.p2p = std::max(result.p2p, transfer * (kTransfersPerChunk * plan.vpp));
-            }
-        }
-        sum_of_stages += time;
-        if (time > result.bottleneck) {
-            result.bottleneck = time;
+        const StageTimes times = stage_times(model, plan, stage);
+        sum_of_stages += times.compute;
+        if (times.compute > result.bottleneck) {
+            result.bottleneck = times.compute;
             result.slowest_stage = stage;
         }
-        const DataParallel exposed = exposed_data_parallel(model, plan, stage, chunks);
-        slowest_dp = std::max(slowest_dp, exposed.reduce + exposed.gather);
-        slowest_optimizer =
-            std::max(slowest_optimizer, model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1));
+        steady = std::max(steady, overlap ? times.compute : times.compute + times.sends);
+        result.dp_exposed = std::max(result.dp_exposed, times.data_parallel);
+        result.optimizer = std::max(result.optimizer, times.optimizer);
         const Bytes peak = stage_peak(model, plan, stage).total();
         if (peak > result.peak_memory) {
             result.peak_memory = peak;
             result.fullest_stage = stage;
         }
     }
+    if (overlap) steady = std::max(steady, link_load(model, plan));
     const auto microbatches = static_cast<double>(plan.microbatches());
-    const Seconds fill = (sum_of_stages - result.bottleneck) / plan.vpp;
-    // The long warm-up of the interleaved schedule hides transfers that overlap, but for those that fill the pipeline.
-    const double steady = model.sends_overlap(plan) ? 0 : microbatches;
-    const Seconds transfers = result.p2p * (steady + static_cast<double>(plan.pp - 1) / plan.vpp);
-    result.bubble = fill;
-    result.dp_exposed = slowest_dp;
-    result.optimizer = slowest_optimizer;
-    result.iteration_time = result.bottleneck * microbatches + fill + transfers + slowest_dp + slowest_optimizer +
-                            scenario.software.iteration_time;
-    result.p2p = transfers;
+    result.bubble = (sum_of_stages - result.bottleneck) / plan.vpp;
+    result.p2p = (steady - result.bottleneck) * microbatches;
+    for (int front = 0; front + 1 < plan.pp; ++front)
+        result.p2p += boundary_transfer(model, plan, front) * 2;  // to fill and to drain the pipeline
+    result.iteration_time = result.bottleneck * microbatches + result.bubble + result.p2p + result.dp_exposed +
+                            result.optimizer + scenario.software.iteration_time;
     if (result.peak_memory > capacity) result.shortfall = Shortfall{result.fullest_stage, result.peak_memory, capacity};
     return result;
 }

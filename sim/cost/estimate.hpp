@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The planner's closed form for one optimizer step. It assumes that nothing contends but ranks of the same group, and
-// that stages run in lockstep:
-//   pipeline = m (t_max + p2p) + (sum of stages - t_max) / vpp + (pp - 1) p2p / vpp
-//   step     = pipeline + exposed data-parallel time + optimizer + fixed host time
+// The planner's closed form for one optimizer step. It assumes that stages run in lockstep and that traffic of
+// different kinds does not meet:
+//   pipeline = m * steady + (sum of stages - t_max) / vpp + transfers that fill and drain
+//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link's
+//   load step     = pipeline + exposed data-parallel time + optimizer + fixed host time
 // The replay has none of these assumptions; reports show both.
 #pragma once
 
@@ -48,6 +49,10 @@ struct Estimate {
     std::optional<Shortfall> shortfall;  // if the fullest stage does not fit
 };
 
-Estimate estimate(CostModel& model, const Plan& plan);
+/// What a plan that is chosen by formula may fill: the device's memory less the profile's headroom.
+Bytes planned_capacity(const Scenario& scenario);
+
+/// `limit`: the memory that counts as a shortfall when it is exceeded; by default all that the device has.
+Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit = std::nullopt);
 
 }  // namespace plansim

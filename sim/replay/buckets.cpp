@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/replay/buckets.hpp"
 
+#include <algorithm>
+
 namespace plansim {
 namespace {
+
+// Megatron-Core's default: buckets grow with the ranks, so that their latency does not come to dominate.
+constexpr std::int64_t kBucketParametersPerRank = 1'000'000;
 
 /// Collects consecutive units until they hold enough parameters.
 class Packer {
@@ -43,6 +48,7 @@ StageBuckets make_buckets(CostModel& model, const Plan& plan, int stage) {
     }
     if (plan.data_ranks() == 1) return result;
     const Software& software = model.scenario().software;
+    const std::int64_t least = std::max(software.bucket_parameters, kBucketParametersPerRank * plan.data_ranks());
     const auto reduction = plan.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     Packer packer(model, plan, stage, result);
     if (!software.dp_overlap) {
@@ -64,8 +70,7 @@ StageBuckets make_buckets(CostModel& model, const Plan& plan, int stage) {
                 if (parameters > 0)
                     waiting.push_back(
                         &result.gather_of_unit[chunk][static_cast<std::size_t>(index - chunks[chunk].first)]);
-                if (collected == 0 || (collected < software.bucket_parameters && index + 1 < chunks[chunk].last))
-                    continue;
+                if (collected == 0 || (collected < least && index + 1 < chunks[chunk].last)) continue;
                 for (int* unit : waiting)
                     *unit = packer.next_index();
                 waiting.clear();
@@ -79,7 +84,7 @@ StageBuckets make_buckets(CostModel& model, const Plan& plan, int stage) {
         std::int64_t collected = 0;
         for (std::int64_t index = chunks[chunk].last; index-- > chunks[chunk].first;) {
             collected += unit_parameters(model, plan, stage, index);
-            if (collected == 0 || (collected < software.bucket_parameters && index > chunks[chunk].first)) continue;
+            if (collected == 0 || (collected < least && index > chunks[chunk].first)) continue;
             result.reduce_of_unit[chunk][static_cast<std::size_t>(index - chunks[chunk].first)] = packer.next_index();
             packer.close(reduction, collected);
             collected = 0;

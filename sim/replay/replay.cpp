@@ -208,6 +208,12 @@ class Replayer {
             slices_.push_back({static_cast<int>(worker), kind, chunk, microbatch, start, engine_.now()});
     }
 
+    /// True while parameters of the stage are on their way.
+    [[nodiscard]] bool gathering(int stage) {
+        const StageBuckets& buckets = buckets_of(stage);
+        return buckets.gathers > 0 && !buckets.buckets[buckets.gathers - 1].finished;
+    }
+
     // --- steps of a pass
     // ----------------------------------------------------------------------------------------------
 
@@ -218,7 +224,9 @@ class Replayer {
             worker.awaited_bucket = step.await_bucket;
             return wait(worker, Worker::Waiting::bucket);
         }
-        const Seconds duration = step.shares.total();
+        worker.step_shares = step.shares;
+        if (gathering(worker.stage)) worker.step_shares[TimeClass::compute] += step.beside_gathers;
+        const Seconds duration = worker.step_shares.total();
         worker.step_start = engine_.now();
         if (step.flow == nullptr && duration == Seconds(0)) return end_step(worker);
         worker.waiting = Worker::Waiting::step;
@@ -264,10 +272,10 @@ class Replayer {
 
     void end_step(Worker& worker) {
         const WorkStep& step = (*worker.work)[worker.next_step];
-        worker.account += step.shares;
+        worker.account += worker.step_shares;
         if (step.flow != nullptr)
             worker.account[step.flow->axis == Axis::tp ? TimeClass::tp_exposed : TimeClass::cp_exposed] +=
-                engine_.now() - worker.step_start - step.shares.total();
+                engine_.now() - worker.step_start - worker.step_shares.total();
         ++worker.next_step;
         if (step.release_bucket >= 0) mark_ready(worker.stage, static_cast<std::size_t>(step.release_bucket));
     }

@@ -110,7 +110,8 @@ class ChunkBuilder {
         const Bytes own = backward ? gradient_message(software, cost.parameters) : parameter_message(cost.parameters);
         const Seconds beside = parameters > 0 ? collectives * (own.as_double() / parameters) : Seconds(0);
         const Seconds compute = backward ? cost.backward.total() + cost.recompute.total() : cost.forward.total();
-        step.shares[TimeClass::compute] += std::min(beside, compute) * software.overlap_slowdown;
+        const Seconds lost = std::min(beside, compute) * software.overlap_slowdown;
+        (backward ? step.shares[TimeClass::compute] : step.beside_gathers) += lost;
     }
 
     CostModel& model_;

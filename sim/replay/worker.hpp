@@ -18,6 +18,7 @@ namespace plansim {
 struct WorkStep {
     Breakdown shares;                      // of the delay; adds up to its duration
     const UnitCollective* flow = nullptr;  // if set: the collective runs as flows, beside `shares` (its hidden part)
+    Seconds beside_gathers;                // more compute if parameters are still being gathered
     int await_bucket = -1;                 // wait for this gather bucket before the step
     int release_bucket = -1;               // mark this bucket ready after the step
 };
@@ -57,6 +58,7 @@ struct Worker {
     int pending = 0;  // parts of the current step that have not ended
     Seconds pass_start;
     Seconds step_start;
+    Breakdown step_shares;  // of the current step, slow-down included
     Seconds waiting_since;
     Waiting waiting = Waiting::nothing;
     int awaited_bucket = -1;

@@ -29,7 +29,8 @@ class Interleaved : public WarmupOrder {
 
 std::unique_ptr<PassOrder> make_interleaved(const PipelineShape& shape, int stage) {
     if (shape.chunks == 1) return make_one_f_one_b(shape, stage);
-    const std::int64_t warmup = std::int64_t{2} * (shape.stages - stage - 1) + std::int64_t{shape.chunks - 1} * shape.stages;
+    const std::int64_t warmup =
+        std::int64_t{2} * (shape.stages - stage - 1) + std::int64_t{shape.chunks - 1} * shape.stages;
     return std::make_unique<Interleaved>(shape, warmup);
 }
 

@@ -93,6 +93,9 @@ void check_model_fits(Reader& document, const Plan& plan, const Workload& worklo
     if (model.heads % plan.tp != 0)
         document.fail("tp", fmt::format("{} attention heads are not divisible by tp {}", model.heads, plan.tp),
                       "tp must divide heads");
+    else if (model.kv_heads % plan.tp != 0 && plan.tp % model.kv_heads != 0)
+        document.fail("tp", fmt::format("{} key/value heads cannot be spread over tp {}", model.kv_heads, plan.tp),
+                      "tp must divide kv_heads or be a multiple of it");
     else if (model.ffn % plan.tp != 0)
         document.fail("tp", fmt::format("a feed-forward width of {} is not divisible by tp {}", model.ffn, plan.tp),
                       "tp must divide ffn");

@@ -24,6 +24,8 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.amount("backward_kernels", profile.backward_kernels);
     visit.flag("dropout", profile.dropout);
     visit.time("layer_host_time", profile.layer_host_time);
+    visit.time("moe_host_time", profile.moe_host_time);
+    visit.time("expert_host_time", profile.expert_host_time);
     visit.amount("host_growth", profile.host_growth);
     visit.share("cuda_graphs", profile.cuda_graphs);
     visit.time("iteration_time", profile.iteration_time);
@@ -45,6 +47,7 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.amount("logit_bytes", profile.logit_bytes);
     visit.bytes("context", profile.context);
     visit.amount("fragmentation", profile.fragmentation);
+    visit.share("memory_headroom", profile.memory_headroom);
     visit.flag("sequence_parallel", profile.sequence_parallel);
     visit.count("zero", profile.zero);
 }

@@ -32,6 +32,8 @@ struct Software {
 
     // Host.
     Seconds layer_host_time{200e-6};    // per layer and pass; 1.2 times that backward
+    Seconds moe_host_time{0};           // added per layer and pass with experts (routing, permutation)
+    Seconds expert_host_time{0};        // added per local expert besides
     double host_growth = 0.0735;        // growth of the host time per doubling of tp
     double cuda_graphs = 0;             // share of the host time that graphs remove, 0 .. 1
     Seconds iteration_time{12e-3};      // per optimizer step: gradient norm, logging, step call
@@ -58,6 +60,7 @@ struct Software {
     double recompute_layers = 4.6;           // activations (in layers) that live while one layer is recomputed
     double logit_bytes = 8.9;                // per logit of the head, live during loss and its backward
     Bytes context{5'800'000'000};            // CUDA context, communicator buffers, workspaces
+    double memory_headroom = 0;              // share of the device's memory that the search leaves free
     double fragmentation = 0.98;             // peak / sum of what is live
 
     // What a plan gets that does not say otherwise.

@@ -335,5 +335,18 @@ TEST(Search, ABatchThatNoDegreeDividesHasNoLegalPlan) {
     EXPECT_THAT(explain_infeasible(result, scenario), ::testing::HasSubstr("no legal plan"));
 }
 
+// Interleaved sends overlap with compute, but the link between two stages still has to carry them: forward and backward
+// take different directions, each vpp boundaries per microbatch (and vpp - 1 on the way back to the first stage).
+TEST(Estimate, OverlappedSendsCannotOutrunTheLinkTheyShare) {
+    const Bytes boundary{1 << 30};
+    Scenario scenario{equal_chain(4, 1, 8, boundary), ideal_platform(2, 1), bare_software()};
+    scenario.software.pp_overlap = true;
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    const Plan plan = plan_of(scenario, "pp=2 vpp=2");
+    const double carried = 8.0 * 2 * boundary.as_double() / kNicRate;  // microbatches x chunks
+    EXPECT_GE(estimate(model, plan).iteration_time.value(), carried);
+}
+
 }  // namespace
 }  // namespace plansim
