@@ -19,6 +19,8 @@ struct Predicted {
     MeasuredRun run;
     double simulated_s = 0;
     double error_pct = 0;
+    std::int64_t peak_bytes = 0;
+    bool fits = true;
 };
 
 std::vector<Predicted> predict_all() {
@@ -28,6 +30,8 @@ std::vector<Predicted> predict_all() {
         if (row.run.skipped.empty()) {
             const Json outcome = simulate_plan(*row.run.scenario, *row.run.plan, {});
             row.simulated_s = outcome["iteration_time_s"].get<double>();
+            row.peak_bytes = outcome["memory"]["peak_bytes"].get<std::int64_t>();
+            row.fits = outcome["memory"]["fits"].get<bool>();
             row.error_pct = 100 * (row.simulated_s / row.run.measured.value() - 1);
         }
         rows.push_back(std::move(row));
@@ -75,14 +79,15 @@ std::string results_text(const std::vector<Predicted>& rows) {
             fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:+.1f} % | {:.1f} % |\n", source.empty() ? "all" : source,
                         summary.count, summary.median, summary.mean, summary.bias, summary.worst);
     }
-    text += "\n| row | configuration | measured | predicted | error |\n|---|---|---|---|---|\n";
+    text += "\n| row | configuration | measured | predicted | error | peak memory |\n|---|---|---|---|---|---|\n";
     for (const Predicted& row : rows) {
         if (!row.run.skipped.empty())
-            text += fmt::format("| {} | {} | {:.3f} s | skipped: {} | |\n", row.run.id, row.run.configuration,
+            text += fmt::format("| {} | {} | {:.3f} s | skipped: {} | | |\n", row.run.id, row.run.configuration,
                                 row.run.measured.value(), row.run.skipped);
         else
-            text += fmt::format("| {} | {} | {:.3f} s | {:.3f} s | {:+.1f} % |\n", row.run.id, row.run.configuration,
-                                row.run.measured.value(), row.simulated_s, row.error_pct);
+            text += fmt::format("| {} | {} | {:.3f} s | {:.3f} s | {:+.1f} % | {:.1f} GiB{} |\n", row.run.id,
+                                row.run.configuration, row.run.measured.value(), row.simulated_s, row.error_pct,
+                                Bytes(row.peak_bytes) / kGiB, row.fits ? "" : ", said not to fit");
     }
     return text;
 }
@@ -94,6 +99,9 @@ TEST(Accuracy, PublishedDenseRunsOnA100AndH100HaveAMedianErrorBelowEightPercent)
     if (std::getenv("PLANSIM_UPDATE_GOLDEN") != nullptr) write_file(file, text);
     EXPECT_LT(summarise(rows, "").median, 8);
     EXPECT_EQ(summarise(rows, "").count, 22U);
+    // All of them ran. Two are said not to fit: the working set of a recomputed layer is too large for big
+    // microbatches, and the 340 B model is 2 % over.
+    EXPECT_LE(std::count_if(rows.begin(), rows.end(), [](const Predicted& row) { return !row.fits; }), 2);
     EXPECT_EQ(text, read_file(file)) << "the committed table is stale";
 }
 
