@@ -167,10 +167,10 @@ class Search {
         return true;
     }
 
-    /// One entry per degrees, microbatch and chunks: the fastest of its switches.
+    /// One entry per degrees, microbatch and kind of schedule: the fastest of its switches and chunk counts.
     void keep(Candidate candidate) {
         const Plan& plan = candidate.plan;
-        const auto [entry, added] = families_.try_emplace({plan.tp, plan.pp, plan.mbs, plan.vpp}, candidate);
+        const auto [entry, added] = families_.try_emplace({plan.tp, plan.pp, plan.mbs, plan.vpp > 1}, candidate);
         if (!added && better(candidate, entry->second)) entry->second = std::move(candidate);
     }
 
@@ -211,7 +211,7 @@ class Search {
     std::size_t top_;
     const SearchConstraints& constraints_;
     SearchResult result_;
-    std::map<std::tuple<int, int, std::int64_t, int>, Candidate> families_;
+    std::map<std::tuple<int, int, std::int64_t, bool>, Candidate> families_;
 };
 
 }  // namespace

@@ -41,7 +41,8 @@ struct SearchConstraints {
     [[nodiscard]] bool allow(const Plan& plan) const;
 };
 
-/// `top` plans of different degrees or batch (plans that differ only in switches count as one, the better is kept).
+/// `top` plans of different degrees, batch or schedule (plans that differ only in switches or in the number of chunks
+/// count as one, the better is kept: the caller replays plans that have something to say).
 /// `progress(done, total)` is called now and then.
 SearchResult search(CostModel& model, int top, const SearchConstraints& constraints,
                     const std::function<void(std::size_t, std::size_t)>& progress);

@@ -196,7 +196,8 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     read_batch(document, plan, workload);
     plan.sequence_parallel = document.flag_or("sequence_parallel", plan.tp > 1 && software.sequence_parallel);
     if (plan.tp == 1) plan.sequence_parallel = false;
-    plan.zero = static_cast<int>(document.integer_or("zero", plan.data_ranks() > 1 ? software.zero : 0, Range{0, 3}));
+    plan.zero =
+        static_cast<int>(document.integer_or("zero", plan.dp > 1 || plan.cp > 1 ? software.zero : 0, Range{0, 3}));
     if (plan.zero > 1)
         document.fail("zero", fmt::format("ZeRO-{} is not modelled yet", plan.zero), "use zero=0 or zero=1");
     plan.schedule = document.one_of_or<ScheduleKind>(
