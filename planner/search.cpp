@@ -235,12 +235,14 @@ std::string explain_infeasible(const SearchResult& result, const Scenario& scena
             "degrees",
             scenario.platform.devices, scenario.workload.gbs);
     return fmt::format(
-        "{} does not fit {} devices of {}: none of {} plans fits. The nearest ({}) needs {} bytes on stage {} and has "
+        "{} does not fit {} devices of {} ({} planned, the rest is headroom): none of {} plans fits. The nearest ({}) "
+        "needs {} bytes on stage {} and has "
         "{}: "
         "{} bytes ({}) are short",
-        scenario.workload.name, scenario.platform.devices, to_human(result.shortfall->capacity), result.candidates,
-        summary(*result.nearest), result.shortfall->needed.value(), result.shortfall->stage,
-        result.shortfall->capacity.value(), result.shortfall->missing().value(), to_human(result.shortfall->missing()));
+        scenario.workload.name, scenario.platform.devices, to_human(scenario.platform.accelerator.hbm_capacity),
+        to_human(result.shortfall->capacity), result.candidates, summary(*result.nearest),
+        result.shortfall->needed.value(), result.shortfall->stage, result.shortfall->capacity.value(),
+        result.shortfall->missing().value(), to_human(result.shortfall->missing()));
 }
 
 }  // namespace plansim

@@ -168,7 +168,10 @@ TEST(Usage, ModelThatFitsNowhereSaysWhatIsShortAndLeavesNothing) {
         run_plansim({"run", "llama3-405b", "dgx-a100", "--devices", "8", "--out", folder.file("out")});
     EXPECT_EQ(result.exit_code, 4);
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, StartsWith("error: llama3-405b does not fit 8 devices of 76 GiB: none of "));
+    EXPECT_THAT(
+        result.err,
+        StartsWith(
+            "error: llama3-405b does not fit 8 devices of 80 GiB (76 GiB planned, the rest is headroom): none of "));
     EXPECT_THAT(result.err, HasSubstr(" bytes on stage 0 and has 81604378624: "));
     EXPECT_THAT(result.err, EndsWith(" are short\n"));
     EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
