@@ -52,7 +52,7 @@ Json breakdown_json(const Breakdown& breakdown) {
     for (std::size_t index = 0; index < kTimeClasses; ++index) {
         const auto time_class = static_cast<TimeClass>(index);
         // What is not modelled yet is absent, never zero.
-        if (time_class == TimeClass::ep_exposed || time_class == TimeClass::throttle_loss) continue;
+        if (time_class == TimeClass::throttle_loss) continue;
         json[std::string(name_of(time_class))] = breakdown[time_class].value();
     }
     return json;

@@ -9,6 +9,7 @@
 
 #include <optional>
 
+#include "sim/cost/data_parallel.hpp"
 #include "sim/cost/memory.hpp"
 
 namespace plansim {
@@ -18,16 +19,15 @@ struct ChunkCost {
     Phase forward;
     Phase backward;
     Phase recompute;
-    std::int64_t parameters = 0;
+    DataParameters parameters;
     Bytes boundary;  // leaving the chunk forward
     [[nodiscard]] Seconds total() const { return forward.total() + backward.total() + recompute.total(); }
 };
 /// Collective lists are left empty in the sums.
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage);
 
-/// Gradients in bytes as reduced, parameters as gathered.
-Bytes gradient_message(const Software& software, std::int64_t parameters);
-Bytes parameter_message(std::int64_t parameters);
+/// Fixed host time of an optimizer step.
+Seconds step_host_time(const Software& software, const Plan& plan);
 
 struct Shortfall {
     int stage = 0;

@@ -23,6 +23,10 @@ constexpr std::array<Tile, 6> kTiles{
 // The rate per compute unit at which tile_overhead_k was fitted: 873 TFLOPS over the 132 SMs of an H100.
 constexpr double kReferenceUnitRate = 873e12 / 132;
 
+bool is_narrow(Precision precision) {
+    return precision == Precision::fp8 || precision == Precision::mxfp8 || precision == Precision::fp4;
+}
+
 }  // namespace
 
 KernelTime::KernelTime(const Accelerator& accelerator, const Software& software, Precision dtype)
@@ -33,9 +37,16 @@ KernelTime::KernelTime(const Accelerator& accelerator, const Software& software,
 FlopsPerSecond KernelTime::sustained(Precision precision) const {
     const auto& peaks = accelerator_.peak;
     // A device without a narrow format runs it in bf16; fp16 and bf16 stand for each other.
-    if (!peaks.contains(precision)) precision = Precision::bf16;
     const auto& shares = accelerator_.efficiency.sustained;
     auto share = shares.find(precision);
+    if (precision == Precision::mxfp8) {
+        precision = Precision::fp8;
+        if (share == shares.end()) share = shares.find(Precision::fp8);
+    }
+    if (!peaks.contains(precision)) {
+        precision = Precision::bf16;
+        share = shares.find(precision);
+    }
     if (share == shares.end() && precision == Precision::fp16) share = shares.find(Precision::bf16);
     return peaks.at(precision) * (share == shares.end() ? kDefaultSustained : share->second);
 }
@@ -61,8 +72,22 @@ double KernelTime::shape_penalty(const MatrixShape& shape, FlopsPerSecond rate) 
     return std::max(best, 1.0);
 }
 
+double KernelTime::cast_traffic() const {
+    // A device without the narrow format trains in 16 bit: nothing is cast.
+    switch (dtype_) {
+        case Precision::fp8:
+            return accelerator_.peak.contains(Precision::fp8) ? software_.cast_traffic : 0;
+        case Precision::mxfp8:
+            return accelerator_.peak.contains(Precision::fp8) ? software_.mx_cast_traffic : 0;
+        case Precision::fp4:
+            return accelerator_.peak.contains(Precision::fp4) ? software_.fp4_cast_traffic : 0;
+        default:
+            return 0;
+    }
+}
+
 Seconds KernelTime::gemm(const Operator& op) const {
-    const Precision precision = dtype_ == Precision::fp8 && op.head_gemm ? Precision::bf16 : dtype_;
+    const Precision precision = is_narrow(dtype_) && op.head_gemm ? Precision::bf16 : dtype_;
     FlopsPerSecond rate = sustained(precision);
     if (op.shape.batch > 1) rate *= accelerator_.efficiency.grouped_gemm;
     const Seconds compute = op.flops / rate * shape_penalty(op.shape, rate);
@@ -94,8 +119,7 @@ Seconds KernelTime::attention(const Operator& op) const {
 
 Seconds KernelTime::time(const Operator& op) const {
     const double bytes = (op.read + op.written).as_double();
-    Seconds casts;
-    if (dtype_ == Precision::fp8) casts = memory_time(4.0 * static_cast<double>(op.quantised) * software_.cast_traffic);
+    const Seconds casts = memory_time(4.0 * static_cast<double>(op.quantised) * cast_traffic());
     switch (op.kind) {
         case OperatorKind::collective:
             return Seconds(0);
@@ -108,6 +132,10 @@ Seconds KernelTime::time(const Operator& op) const {
             return std::max(op.flops / accelerator_.peak.at(Precision::fp32),
                             memory_time(bytes * software_.elementwise_traffic)) +
                    casts;
+        case OperatorKind::norm: {
+            const double extra = software_.norm_bytes * (op.pass == Pass::backward ? 1.5 : 1);
+            return memory_time(bytes * software_.elementwise_traffic + extra * static_cast<double>(op.shape.m)) + casts;
+        }
         case OperatorKind::loss:
             return memory_time(bytes * software_.loss_traffic);
         case OperatorKind::embedding:

@@ -17,7 +17,7 @@ namespace plansim {
 
 class KernelTime {
   public:
-    /// `dtype`: in fp8 training every matrix product but that of the head runs in fp8.
+    /// `dtype`: in fp8 or fp4 training every matrix product but that of the head runs in that format.
     KernelTime(const Accelerator& accelerator, const Software& software, Precision dtype);
 
     /// Device time of a computing operator; collectives take none here.
@@ -31,6 +31,7 @@ class KernelTime {
     [[nodiscard]] Seconds fixed() const { return accelerator_.kernel_time; }
 
   private:
+    [[nodiscard]] double cast_traffic() const;
     [[nodiscard]] Seconds gemm(const Operator& op) const;
     [[nodiscard]] Seconds attention(const Operator& op) const;
 

@@ -3,7 +3,8 @@
 //
 // peak = context + fragmentation * (weights + gradients + optimizer states + activations in flight + working set of a
 // recomputation + logits + two boundary tensors). Adam in mixed precision: 2 bytes of weights, gradient_bytes of
-// gradients, 12 bytes of fp32 weights and moments per parameter, the last shared by the dp ranks under ZeRO-1.
+// gradients, 12 bytes of fp32 weights and moments per parameter; ZeRO-1 shares the last among the data ranks, ZeRO-2
+// the gradients too, FSDP everything, beside which two units are whole (one computes, the next one is gathered).
 #pragma once
 
 #include "sim/cost/cost_model.hpp"
@@ -40,10 +41,14 @@ std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp,
 /// Sums over the units that a stage holds, all chunks together.
 struct StageLoad {
     double parameters = 0;
-    Bytes activations;  // of one microbatch
-    Bytes working;      // largest of any unit
-    Bytes transient;    // logits
-    Bytes boundary;     // largest
+    double expert_parameters = 0;  // of them
+    double trained = 0;            // experts left out
+    double trained_experts = 0;
+    double largest = 0;  // parameters of the largest unit: FSDP gathers and reduces unit by unit
+    Bytes activations;   // of one microbatch
+    Bytes working;       // largest of any unit
+    Bytes transient;     // logits
+    Bytes boundary;      // largest
     void add(const UnitCost& cost);
 };
 

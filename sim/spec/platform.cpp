@@ -14,11 +14,12 @@
 namespace plansim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Precision>, 6> kPrecisions{{{"fp32", Precision::fp32},
+constexpr std::array<std::pair<std::string_view, Precision>, 7> kPrecisions{{{"fp32", Precision::fp32},
                                                                              {"tf32", Precision::tf32},
                                                                              {"bf16", Precision::bf16},
                                                                              {"fp16", Precision::fp16},
                                                                              {"fp8", Precision::fp8},
+                                                                             {"mxfp8", Precision::mxfp8},
                                                                              {"fp4", Precision::fp4}}};
 constexpr std::array<std::pair<std::string_view, FabricKind>, 6> kFabricKinds{{{"none", FabricKind::none},
                                                                                {"nvswitch", FabricKind::nvswitch},
@@ -75,7 +76,8 @@ Accelerator read_accelerator(Reader map) {
     device.name = map.text("name");
     Reader peak = map.map("peak");
     for (const auto& [name, precision] : kPrecisions)
-        if (peak.has(name)) device.peak[precision] = peak.quantity<FlopsPerSecond>(name);
+        if (precision != Precision::mxfp8 && peak.has(name))
+            device.peak[precision] = peak.quantity<FlopsPerSecond>(name);
     for (const auto required : {Precision::bf16, Precision::fp32})
         if (!device.peak.contains(required)) peak.quantity<FlopsPerSecond>(name_of(required));
     peak.finish();
@@ -84,6 +86,7 @@ Accelerator read_accelerator(Reader map) {
     device.hbm_bandwidth = hbm.quantity<BytesPerSecond>("bandwidth");
     hbm.finish();
     device.on_chip_memory = map.quantity<Bytes>("on_chip_memory");
+    device.host_bandwidth = map.quantity_or<BytesPerSecond>("host_bandwidth", device.host_bandwidth);
     device.compute_units = static_cast<int>(map.integer("compute_units", Range{1, 1e6}));
     device.wave_quantised = map.flag_or("wave_quantised", true);
     device.matrix_padding = static_cast<int>(map.integer_or("matrix_padding", 1, Range{1, 65536}));
@@ -360,6 +363,7 @@ std::string to_yaml(const Platform& platform) {
     out.quantity("bandwidth", device.hbm_bandwidth);
     out.end();
     out.quantity("on_chip_memory", device.on_chip_memory);
+    out.quantity("host_bandwidth", device.host_bandwidth);
     out.integer("compute_units", device.compute_units);
     out.flag("wave_quantised", device.wave_quantised);
     out.integer("matrix_padding", device.matrix_padding);

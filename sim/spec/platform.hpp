@@ -13,7 +13,8 @@
 
 namespace plansim {
 
-enum class Precision { fp32, tf32, bf16, fp16, fp8, fp4 };
+/// mxfp8 is fp8 with a scale per block of 32 (microscaling): the peak is that of fp8.
+enum class Precision { fp32, tf32, bf16, fp16, fp8, mxfp8, fp4 };
 std::string_view name_of(Precision precision);
 
 /// Rates of the device that hold in sustained operation, as shares of the data sheet.
@@ -45,7 +46,9 @@ struct Accelerator {
     std::map<Precision, FlopsPerSecond> peak;  // dense, data sheet
     Bytes hbm_capacity;
     BytesPerSecond hbm_bandwidth;
-    Bytes on_chip_memory;         // last-level cache or scratchpad
+    Bytes on_chip_memory;  // last-level cache or scratchpad
+    BytesPerSecond host_bandwidth{
+        50e9};                    // to the memory of the host, per direction (PCIe 5 x16 achieves about 50 GB/s)
     int compute_units = 1;        // SMs, CUs or cores: tiles of a matrix product are spread over them
     bool wave_quantised = true;   // false for systolic arrays that pad instead (TPU)
     int matrix_padding = 1;       // m and n are padded to a multiple of this if not wave-quantised
