@@ -71,37 +71,6 @@ AcceleratorEfficiency read_efficiency(Reader map) {
     return figures;
 }
 
-Accelerator read_accelerator(Reader map) {
-    Accelerator device;
-    device.name = map.text("name");
-    Reader peak = map.map("peak");
-    for (const auto& [name, precision] : kPrecisions)
-        if (precision != Precision::mxfp8 && peak.has(name))
-            device.peak[precision] = peak.quantity<FlopsPerSecond>(name);
-    for (const auto required : {Precision::bf16, Precision::fp32})
-        if (!device.peak.contains(required)) peak.quantity<FlopsPerSecond>(name_of(required));
-    peak.finish();
-    Reader hbm = map.map("hbm");
-    device.hbm_capacity = hbm.quantity<Bytes>("capacity");
-    device.hbm_bandwidth = hbm.quantity<BytesPerSecond>("bandwidth");
-    hbm.finish();
-    device.on_chip_memory = map.quantity<Bytes>("on_chip_memory");
-    device.host_bandwidth = map.quantity_or<BytesPerSecond>("host_bandwidth", device.host_bandwidth);
-    device.compute_units = static_cast<int>(map.integer("compute_units", Range{1, 1e6}));
-    device.wave_quantised = map.flag_or("wave_quantised", true);
-    device.matrix_padding = static_cast<int>(map.integer_or("matrix_padding", 1, Range{1, 65536}));
-    device.kernel_time = map.quantity_or<Seconds>("kernel_time", device.kernel_time, Range::not_negative());
-    if (map.has("efficiency")) device.efficiency = read_efficiency(map.map("efficiency"));
-    if (map.has("power")) {
-        Reader power = map.map("power");
-        device.power.tdp = power.quantity<Watts>("tdp");
-        device.power.idle = power.quantity_or<Watts>("idle", device.power.idle, Range::not_negative());
-        power.finish();
-    }
-    map.finish();
-    return device;
-}
-
 CollectiveFigures read_collectives(Reader map) {
     CollectiveFigures figures;
     figures.efficiency = map.number_or("efficiency", figures.efficiency, Range::fraction());
@@ -314,6 +283,32 @@ void write_efficiency(YamlWriter& out, const AcceleratorEfficiency& figures) {
     out.end();
 }
 
+void write_accelerator(YamlWriter& out, const Accelerator& device) {
+    out.text("name", device.name);
+    if (!device.aliases.empty()) out.texts("aliases", device.aliases);
+    out.begin("peak");
+    for (const auto& [precision, rate] : device.peak)
+        out.quantity(name_of(precision), rate);
+    out.end();
+    out.begin("hbm");
+    out.quantity("capacity", device.hbm_capacity);
+    out.quantity("bandwidth", device.hbm_bandwidth);
+    out.end();
+    out.quantity("on_chip_memory", device.on_chip_memory);
+    out.quantity("host_bandwidth", device.host_bandwidth);
+    out.integer("compute_units", device.compute_units);
+    out.flag("wave_quantised", device.wave_quantised);
+    out.integer("matrix_padding", device.matrix_padding);
+    out.quantity("kernel_time", device.kernel_time);
+    write_efficiency(out, device.efficiency);
+    if (device.power.tdp > Watts(0)) {
+        out.begin("power");
+        out.quantity("tdp", device.power.tdp);
+        out.quantity("idle", device.power.idle);
+        out.end();
+    }
+}
+
 }  // namespace
 
 std::string_view name_of(Precision precision) {
@@ -321,6 +316,39 @@ std::string_view name_of(Precision precision) {
 }
 std::string_view name_of(FabricKind kind) {
     return find_name(kFabricKinds, kind);
+}
+
+Accelerator read_accelerator(Reader map) {
+    Accelerator device;
+    if (map.has("format")) map.integer("format", Range{1, 1});  // of a document of its own
+    device.name = map.text("name");
+    if (map.has("aliases")) device.aliases = map.texts("aliases");
+    Reader peak = map.map("peak");
+    for (const auto& [name, precision] : kPrecisions)
+        if (precision != Precision::mxfp8 && peak.has(name))
+            device.peak[precision] = peak.quantity<FlopsPerSecond>(name);
+    for (const auto required : {Precision::bf16, Precision::fp32})
+        if (!device.peak.contains(required)) peak.quantity<FlopsPerSecond>(name_of(required));
+    peak.finish();
+    Reader hbm = map.map("hbm");
+    device.hbm_capacity = hbm.quantity<Bytes>("capacity");
+    device.hbm_bandwidth = hbm.quantity<BytesPerSecond>("bandwidth");
+    hbm.finish();
+    device.on_chip_memory = map.quantity<Bytes>("on_chip_memory");
+    device.host_bandwidth = map.quantity_or<BytesPerSecond>("host_bandwidth", device.host_bandwidth);
+    device.compute_units = static_cast<int>(map.integer("compute_units", Range{1, 1e6}));
+    device.wave_quantised = map.flag_or("wave_quantised", true);
+    device.matrix_padding = static_cast<int>(map.integer_or("matrix_padding", 1, Range{1, 65536}));
+    device.kernel_time = map.quantity_or<Seconds>("kernel_time", device.kernel_time, Range::not_negative());
+    if (map.has("efficiency")) device.efficiency = read_efficiency(map.map("efficiency"));
+    if (map.has("power")) {
+        Reader power = map.map("power");
+        device.power.tdp = power.quantity<Watts>("tdp");
+        device.power.idle = power.quantity_or<Watts>("idle", device.power.idle, Range::not_negative());
+        power.finish();
+    }
+    map.finish();
+    return device;
 }
 
 Platform read_platform(Reader document, int devices) {
@@ -346,35 +374,20 @@ Platform read_platform(Reader document, int devices) {
     return platform;
 }
 
+std::string to_yaml(const Accelerator& accelerator) {
+    YamlWriter out;
+    out.integer("format", 1);
+    write_accelerator(out, accelerator);
+    return out.str();
+}
+
 std::string to_yaml(const Platform& platform) {
     YamlWriter out;
     out.integer("format", 1);
     out.text("name", platform.name);
     out.integer("devices", platform.devices);
-    const Accelerator& device = platform.accelerator;
     out.begin("accelerator");
-    out.text("name", device.name);
-    out.begin("peak");
-    for (const auto& [precision, rate] : device.peak)
-        out.quantity(name_of(precision), rate);
-    out.end();
-    out.begin("hbm");
-    out.quantity("capacity", device.hbm_capacity);
-    out.quantity("bandwidth", device.hbm_bandwidth);
-    out.end();
-    out.quantity("on_chip_memory", device.on_chip_memory);
-    out.quantity("host_bandwidth", device.host_bandwidth);
-    out.integer("compute_units", device.compute_units);
-    out.flag("wave_quantised", device.wave_quantised);
-    out.integer("matrix_padding", device.matrix_padding);
-    out.quantity("kernel_time", device.kernel_time);
-    write_efficiency(out, device.efficiency);
-    if (device.power.tdp > Watts(0)) {
-        out.begin("power");
-        out.quantity("tdp", device.power.tdp);
-        out.quantity("idle", device.power.idle);
-        out.end();
-    }
+    write_accelerator(out, platform.accelerator);
     out.end();
     out.begin("node");
     out.integer("devices", platform.devices_per_node);

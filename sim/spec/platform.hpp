@@ -43,6 +43,7 @@ struct PowerFigures {
 
 struct Accelerator {
     std::string name;
+    std::vector<std::string> aliases;          // what published tables call it
     std::map<Precision, FlopsPerSecond> peak;  // dense, data sheet
     Bytes hbm_capacity;
     BytesPerSecond hbm_bandwidth;
@@ -112,10 +113,15 @@ struct Platform {
 /// Devices that a platform may have: the links of more do not fit into the memory of a workstation.
 inline constexpr double kMostDevices = 1 << 20;
 
+/// Reads and validates the map `accelerator` of a platform, or a document of its own.
+Accelerator read_accelerator(Reader map);
+/// The accelerator as a document; reading it back gives an equal one.
+std::string to_yaml(const Accelerator& accelerator);
+
 /// Reads and validates. Scales to `devices` if it is above 0 (torus: dims become the most cubic ones; graph: cannot
 /// grow).
 Platform read_platform(Reader document, int devices);
-/// The document as YAML; reading it back gives an equal Platform.
+/// The document as YAML, with the accelerator written out; reading it back gives an equal Platform.
 std::string to_yaml(const Platform& platform);
 
 }  // namespace plansim

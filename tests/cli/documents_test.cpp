@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "run_command.hpp"
 
 namespace plansim::test {
@@ -60,6 +62,92 @@ TEST(Documents, KeysMustBeKnownAndGivenOnce) {
     expect_rejected(workload() + "gbs: 65\n", "FILE:12:1: error: gbs: duplicate key; first given at line 4");
     expect_rejected(replaced(workload(), "gbs: 64\n", ""), "FILE:1:1: error: gbs: missing key");
     expect_rejected(replaced(workload(), "gbs: 64\n", "gbs:\n"), "FILE:4:1: error: gbs: missing value");
+}
+
+/// A platform of one node whose accelerator is given by name or path.
+std::string platform_of(const std::string& accelerator) {
+    return "format: 1\nname: p\ndevices: 4\naccelerator: " + accelerator +
+           "\nnode:\n  devices: 4\n  fabric: {kind: nvswitch, bandwidth: 100 GB/s}\n";
+}
+
+TEST(Documents, AnAcceleratorMayBeNamedAndOverriddenOrReplaced) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("doc.yaml", platform_of("h100-sxm5"));
+    const auto memory = [&](const std::vector<std::string>& sets) {
+        std::vector<std::string> arguments{"describe", file, "--format", "json"};
+        for (const std::string& set : sets)
+            arguments.insert(arguments.end(), {"--set", set});
+        return json_of(arguments)["hbm_bytes"].get<std::int64_t>();
+    };
+    constexpr std::int64_t kGi = std::int64_t{1} << 30;
+    EXPECT_EQ(memory({}), 80 * kGi);
+    EXPECT_EQ(memory({"platform.accelerator.hbm.capacity=160 GiB"}), 160 * kGi);
+    EXPECT_EQ(memory({"platform.accelerator=h200"}), 141 * kGi);
+    EXPECT_EQ(memory({"platform.accelerator=h200", "platform.accelerator.hbm.capacity=7 GiB"}), 7 * kGi);
+}
+
+TEST(Documents, ProblemsOfANamedAcceleratorAreReportedInItsFile) {
+    const TemporaryFolder folder;
+    const std::string good = replaced(catalogue_text("platforms/accelerators/h100-sxm5.yaml"), "# NVIDIA", "#");
+    const std::string platform_file = folder.write("p.yaml", platform_of("./part.yaml"));
+    const std::string part = platform_file.substr(0, platform_file.rfind('/')) + "/./part.yaml";
+    const auto problem = [&](const std::string& text) {
+        static_cast<void>(folder.write("part.yaml", text));
+        const CommandResult result = run_plansim({"describe", platform_file});
+        EXPECT_EQ(result.exit_code, text == good ? 0 : 3);
+        return result.err;
+    };
+    EXPECT_EQ(problem(good), "");
+    EXPECT_EQ(problem(replaced(good, "compute_units: 132", "compute_units: none")),
+              part + ":15:1: error: accelerator.compute_units: expected an integer, found 'none'\n");
+    EXPECT_EQ(problem(replaced(good, "compute_units", "units")),
+              part + ":2:1: error: accelerator.compute_units: missing key\n" + part +
+                  ":15:1: error: accelerator.units: unknown key\n");
+    EXPECT_EQ(problem(replaced(good, "format: 1", "format: 2")),
+              part + ":2:1: error: accelerator.format: must be between 1 and 1, found 2\n");
+    EXPECT_EQ(problem("- a\n"), part + ":1:1: error: expected a map, found a list\n");
+}
+
+TEST(Documents, AnUnknownAcceleratorIsReportedWithTheNearestName) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("doc.yaml", platform_of("h10-sxm5"));
+    const CommandResult unknown = run_plansim({"describe", file});
+    EXPECT_EQ(unknown.exit_code, 3);
+    EXPECT_THAT(unknown.err, HasSubstr(file + ":4:1: error: accelerator: unknown accelerator 'h10-sxm5'; did you mean "
+                                              "'h100-sxm5'? (neither a file nor one of a100-40gb, "));
+    const CommandResult missing = run_plansim({"describe", folder.write("doc.yaml", platform_of("./no.yaml"))});
+    EXPECT_EQ(missing.exit_code, 3);
+    EXPECT_EQ(missing.err,
+              file + ":4:1: error: accelerator: cannot read " + folder.file("./no.yaml") + ": no such file\n");
+}
+
+TEST(Documents, EveryPlatformAndAcceleratorOfTheCatalogueCanBeDescribed) {
+    for (const char* name : {"b300", "h800", "gh200-96gb", "tpu7x", "v100-sxm2"})
+        EXPECT_EQ(json_of({"describe", name, "--format", "json"})["kind"], "accelerator") << name;
+    for (const char* name : {"charllm-hgx-h100",
+                             "charllm-hgx-h200",
+                             "dgx-a100",
+                             "dgx-a100-40gb",
+                             "dgx-b200",
+                             "dgx-b300",
+                             "dgx-h100",
+                             "dgx-h100-spine-leaf",
+                             "example-graph",
+                             "gb200-nvl72",
+                             "gb300-nvl72",
+                             "h100-500w",
+                             "hgx-h200",
+                             "hypothetical-2028",
+                             "mi250x",
+                             "mi300x",
+                             "mi325x",
+                             "mi350x",
+                             "mi355x",
+                             "tpuv4",
+                             "tpuv5e",
+                             "tpuv5p",
+                             "tpuv6e"})
+        EXPECT_EQ(json_of({"describe", name, "--format", "json"})["kind"], "platform") << name;
 }
 
 TEST(Documents, NumbersMustBeFiniteAndPlainAndInRange) {
