@@ -223,6 +223,7 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
             json.update({{"kind", "accelerator"}, {"name", accelerator.name}, {"document", to_yaml(accelerator)}});
             break;
         }
+        case DocumentKind::rules:  // never found by name: rules are read by validate alone
         case DocumentKind::software: {
             const Software software = read_software(Reader::open(subject.path, overrides.software, problems));
             problems.throw_if_any();

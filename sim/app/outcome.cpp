@@ -170,6 +170,12 @@ Json simulate_plan(const Scenario& scenario, const Plan& plan, const SimulateReq
     }));
 }
 
+Estimate estimate_plan(const Scenario& scenario, const Plan& plan) {
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    return checked_estimate(model, plan);
+}
+
 Json plan_json(const Plan& plan, const Workload& workload) {
     Json json;
     for (const auto& [key, value] : plan_fields(plan, workload))

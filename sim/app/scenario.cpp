@@ -28,6 +28,8 @@ constexpr std::string_view kind_name(DocumentKind kind) {
             return "software profile";
         case DocumentKind::plan:
             return "plan";
+        case DocumentKind::rules:
+            return "rules";
     }
     return "?";
 }
@@ -58,6 +60,8 @@ fs::path catalogue_folder(DocumentKind kind) {
             return data_folder() / "platforms";
         case DocumentKind::accelerator:
             return data_folder() / "platforms" / "accelerators";
+        case DocumentKind::rules:
+            return data_folder() / "platforms" / "measured";
         default:
             return data_folder() / "platforms" / "software";
     }

@@ -12,7 +12,7 @@
 
 namespace plansim {
 
-enum class DocumentKind { workload, platform, accelerator, software, plan };
+enum class DocumentKind { workload, platform, accelerator, software, plan, rules };
 
 /// What the command line says about documents.
 struct DocumentOptions {

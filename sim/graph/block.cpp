@@ -128,9 +128,8 @@ ModelTotals model_totals(const Workload& workload) {
     if (workload.transformer) {
         const Transformer& model = *workload.transformer;
         training = 3 * forward;  // not the scores that a fused attention kernel computes twice
-        const std::int64_t mixtures = model.experts > 0 ? model.all_layers() - model.dense_layers : 0;
         totals.active_parameters -=
-            mixtures * (model.experts - model.top_k) * model.hidden * model.ffn * (model.gated ? 3 : 2);
+            model.mixtures() * (model.experts - model.top_k) * model.hidden * model.ffn * (model.gated ? 3 : 2);
     }
     totals.forward_flops_per_token = Flops(forward / tokens);
     totals.training_flops_per_token = Flops(training / tokens);

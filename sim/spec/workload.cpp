@@ -99,7 +99,8 @@ Transformer read_transformer(Reader map, std::int64_t seq) {
         model.top_k = map.integer("top_k", Range{1, 1e6});
         model.shared_experts = map.integer_or("shared_experts", 0, Range{0, 1e6});
         model.dense_layers = map.integer_or("dense_layers", 0, Range{0, 100000});
-        if (model.dense_layers > 0) model.dense_ffn = map.integer("dense_ffn", kSize);
+        model.moe_period = map.integer_or("moe_period", 1, Range{1, 100000});
+        if (model.dense_layers > 0 || model.moe_period > 1) model.dense_ffn = map.integer("dense_ffn", kSize);
     }
     model.vocab = map.integer("vocab", kSize);
     model.tied_embeddings = map.flag_or("tied_embeddings", false);
@@ -233,7 +234,8 @@ void write_transformer(YamlWriter& out, const Transformer& model) {
         out.integer("top_k", model.top_k);
         out.integer("shared_experts", model.shared_experts);
         out.integer("dense_layers", model.dense_layers);
-        if (model.dense_layers > 0) out.integer("dense_ffn", model.dense_ffn);
+        out.integer("moe_period", model.moe_period);
+        if (model.dense_ffn > 0) out.integer("dense_ffn", model.dense_ffn);
     }
     out.integer("mtp_layers", model.mtp_layers);
     if (model.latent) {

@@ -41,6 +41,7 @@ struct Transformer {
     std::int64_t shared_experts = 0;  // experts that see every token, each of width ffn
     std::int64_t dense_layers = 0;    // first layers of a mixture that have a dense feed-forward instead
     std::int64_t dense_ffn = 0;       // width of that
+    std::int64_t moe_period = 1;      // behind them, one layer in so many is a mixture (the last of each period)
     std::int64_t mtp_layers = 0;      // multi-token prediction: more layers behind the last, each with its own logits
     std::optional<LatentAttention> latent;
     std::int64_t sliding_window = 0;  // tokens that the sliding layers see; 0: none slides
@@ -62,7 +63,10 @@ struct Transformer {
 
     /// Layers of the pipeline chain.
     [[nodiscard]] std::int64_t all_layers() const { return layers + mtp_layers; }
-    [[nodiscard]] bool is_mixture(std::int64_t layer) const { return experts > 0 && layer >= dense_layers; }
+    [[nodiscard]] bool is_mixture(std::int64_t layer) const { 
+        return experts > 0 && layer >= dense_layers && (layer - dense_layers) % moe_period == moe_period - 1;
+    }
+    [[nodiscard]] std::int64_t mixtures() const { return experts > 0 ? (all_layers() - dense_layers) / moe_period : 0; }
     [[nodiscard]] bool slides(std::int64_t layer) const {
         return sliding_window > 0 && layer % sliding_period != sliding_period - 1;
     }
