@@ -42,6 +42,14 @@ AcceleratorEfficiency read_efficiency(Reader map) {
             if (sustained.has(name)) figures.sustained[precision] = sustained.number(name, Range::fraction());
         sustained.finish();
     }
+    if (map.has("short_run")) {
+        Reader short_run = map.map("short_run");
+        for (const auto& [name, precision] : kPrecisions)
+            if (short_run.has(name)) figures.short_run[precision] = short_run.number(name, Range::fraction());
+        short_run.finish();
+    }
+    figures.standalone_time =
+        map.quantity_or<Seconds>("standalone_time", figures.standalone_time, Range::not_negative());
     if (map.has("attention")) {
         Reader attention = map.map("attention");
         for (const auto& kernel : attention.keys())
@@ -75,8 +83,7 @@ CollectiveFigures read_collectives(Reader map) {
     figures.efficiency = map.number_or("efficiency", figures.efficiency, Range::fraction());
     figures.all_to_all_efficiency =
         map.number_or("all_to_all_efficiency", figures.all_to_all_efficiency, Range::fraction());
-    figures.in_network_reduction =
-        map.number_or("in_network_reduction", figures.in_network_reduction, Range::at_least(1));
+    figures.in_network_reduction = map.number_or("in_network_reduction", figures.in_network_reduction, Range::share());
     const auto time = [&](std::string_view key, Seconds& value) {
         value = map.quantity_or<Seconds>(key, value, Range::not_negative());
     };
@@ -261,6 +268,13 @@ void write_efficiency(YamlWriter& out, const AcceleratorEfficiency& figures) {
             out.number(name_of(precision), share);
         out.end();
     }
+    if (!figures.short_run.empty()) {
+        out.begin("short_run");
+        for (const auto& [precision, share] : figures.short_run)
+            out.number(name_of(precision), share);
+        out.end();
+    }
+    out.quantity("standalone_time", figures.standalone_time);
     if (!figures.attention.empty()) {
         out.begin("attention");
         for (const auto& [kernel, share] : figures.attention)
