@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives as NCCL runs them at large messages: rings, the double binary tree of all-reduce, direct all-to-all.
+// Collectives as NCCL runs them: rings, the double binary tree and in-network reduction of all-reduce, direct
+// all-to-all.
 //
-// Bytes that the busiest port of a rank sends, S the tensor, n the ranks, l of them in each of N nodes:
-//   ring          V = 2(n-1)/n S (all-reduce), (n-1)/n S (all-gather, reduce-scatter), S (broadcast); a node's NICs
-//   share it tree          NCCL's double binary tree between nodes: min(2, N/2) S, since with two nodes each is the
-//   root of one
-//                 tree and a leaf of the other; a chain inside the node, 2 S. Inside one node it is the ring
-//   in_network    NVLink SHARP: the switch reads S from every port and returns it once, shared: (n+1)/n S, at its own
-//                 goodput. Between nodes S if the network reduces too (SHARP), otherwise the tree (NCCL's NVLSTree)
-//   direct        all-to-all: n(n-1) messages of S/n, at their own goodput
-// The (n+1)/n rule fits nccl-tests on 5 to 8 H200 (306 GB/s of 450, +- 2 %) and 6 to 8 B200 (541 of 900, +- 1 %).
-// Fixed time: a base (all of it for all-reduce and all-to-all, half for the others), plus per hop of a ring or per
-// doubling of a tree over the nodes of the group (over its devices if nodes have no fabric of their own), plus the
-// excess of small messages, V/rate * r / (1 + V/ramp_bytes) with r growing with log2(ranks) up to 8 ranks: it stands
-// for the protocols with less latency and less bandwidth (LL, LL128), and for the filling of pipelines. The constants
-// are fits to public measurements and live in the platform file (CollectiveFigures). An algorithm with a goodput of its
-// own has its bytes scaled by efficiency / that goodput, so that a link moves them at the measured rate. Leaves out:
-// the steps of a ring (it moves at fluid rates), channels, stragglers among the ranks, copies for PXN, the root's place
-// in a broadcast (the chain starts at the lowest device).
+// Bytes that the busiest port of a rank sends; S is the tensor, n the ranks, N the nodes, l the ranks in each:
+//   ring        V = 2(n-1)/n S (all-reduce), (n-1)/n S (all-gather, reduce-scatter), S (broadcast), shared by the NICs
+//               of a node. A ring also copies its own share of the tensor, S/n, before the first and after the last
+//               step; `own_share` of it is not hidden. That is why two ranks reach less of a link than eight do.
+//   tree        NCCL's double binary tree between nodes: min(2, N/2) S, since of two nodes each is the root of one tree
+//               and a leaf of the other; a chain inside the node, 2 S. Within one node it is the ring.
+//   in_network  NVLink SHARP: the switch reads S from every port and returns it once, shared: (n+1)/n S, at a goodput
+//               of its own. Between nodes S if that network reduces too (SHARP), else the tree (NCCL's NVLSTree).
+//   direct      all-to-all: n(n-1) messages of S/n, at a goodput of their own.
+// The (n+1)/n rule fits nccl-tests on 5 to 8 H200 (306 of 450 GB/s, +- 2 %) and on 6 to 8 B200 (541 of 900, +- 1 %).
+//
+// Fixed time: a base, plus `hop_latency` per step inside the node (2(l-1) of an all-reduce on a ring, l-1 of all-gather
+// and reduce-scatter, 2 log2 l by reduction in the switch, 1 of all-to-all), plus per hop of a ring or per doubling of
+// a tree over the nodes of the group (over its devices if nodes have no fabric of their own), plus the excess of small
+// messages, V/rate * r / (1 + V/ramp_bytes) with r growing with log2(ranks) up to 8 ranks: it stands for the protocols
+// with less latency and less bandwidth (LL, LL128) and for the filling of pipelines. The constants are fits to public
+// measurements and live in the platform file (CollectiveFigures).
+//
+// An algorithm with a goodput of its own has its bytes scaled by efficiency / that goodput, so that a link moves them
+// at the measured rate. Leaves out: the steps of a ring (it moves at fluid rates), channels, stragglers among the
+// ranks, copies for PXN, the root's place in a broadcast (the chain starts at the lowest device).
 #include "sim/collective/collective.hpp"
 
 #include <algorithm>
@@ -195,13 +200,22 @@ std::vector<HopFlow> all_to_all_flows(const Layout& layout, Bytes size, const To
     return flows;
 }
 
+/// Steps that follow one another inside a node of `members`.
+double steps_inside(CollectiveKind kind, CollectiveAlgorithm algorithm, std::size_t members) {
+    if (members < 2) return 0;
+    if (kind == CollectiveKind::all_to_all) return 1;
+    if (algorithm == CollectiveAlgorithm::in_network) return 2 * std::log2(static_cast<double>(members));
+    const auto hops = static_cast<double>(members - 1);
+    return kind == CollectiveKind::all_reduce ? 2 * hops : hops;
+}
+
 /// Latency without the excess of small messages.
 Seconds fixed_latency(CollectiveKind kind, CollectiveAlgorithm algorithm, const Layout& layout,
                       const Topology& topology) {
-    const bool all_reduce = kind == CollectiveKind::all_reduce;
+    const CollectiveFigures& node = topology.figures(topology.has_node_fabric());
     const CollectiveFigures& network = topology.figures(layout.within_node);
-    const Seconds base = topology.figures(topology.has_node_fabric()).latency;
-    const Seconds start = base * (all_reduce || kind == CollectiveKind::all_to_all ? 1.0 : 0.5);
+    Seconds start = node.latency;
+    if (topology.has_node_fabric()) start += node.hop_latency * steps_inside(kind, algorithm, layout.run(0));
     const auto spans = static_cast<double>(layout.spans());
     if (layout.within_node || spans < 2) return start;
     switch (algorithm) {
@@ -211,8 +225,9 @@ Seconds fixed_latency(CollectiveKind kind, CollectiveAlgorithm algorithm, const 
         case CollectiveAlgorithm::direct:
             return start + network.hop_latency;  // all messages are under way together
         default:
-            if (all_reduce) return start + network.hop_latency * (2 * (spans - 1));
-            // All-gather and reduce-scatter over many nodes run in a logarithmic number of steps (NCCL's PAT).
+            if (kind == CollectiveKind::all_reduce) return start + network.hop_latency * (2 * (spans - 1));
+            // All-gather and reduce-scatter over many nodes run in a logarithmic number of steps (NCCL's PAT, a
+            // recursive halving and doubling). Its bytes per NIC are those of the ring, whose flows stand for it.
             return start + std::min(network.hop_latency * (spans - 1), network.tree_latency * std::log2(spans));
     }
 }
@@ -269,9 +284,11 @@ Timed decompose_as(CollectiveKind kind, CollectiveAlgorithm algorithm, const Lay
     const auto ranks = static_cast<int>(layout.members.size());
     const Bytes volume = ring_volume(kind, ranks, size);
     Timed result{{fixed_latency(kind, algorithm, layout, topology), {}, algorithm}, Seconds(0)};
-    result.decomposition.flows = flows_of(kind, algorithm, layout, size, volume, topology);
-    result.transfer = bottleneck_time(result.decomposition.flows, topology);
     const CollectiveFigures& figures = topology.figures(layout.within_node);
+    const double own = kind == CollectiveKind::broadcast ? 0 : figures.own_share * size.as_double() / ranks;
+    const Bytes ring = volume + Bytes::rounded(own);
+    result.decomposition.flows = flows_of(kind, algorithm, layout, size, ring, topology);
+    result.transfer = bottleneck_time(result.decomposition.flows, topology);
     result.decomposition.latency +=
         result.transfer * (ramp_of(kind, layout.members.size(), figures.ramp) / (1 + volume / figures.ramp_bytes));
     return result;

@@ -63,8 +63,9 @@ struct CollectiveFigures {
     double efficiency = 0.8;             // goodput at large messages / link bandwidth
     double all_to_all_efficiency = 0.7;  // the same for all-to-all
     double in_network_reduction = 0;  // goodput of an all-reduce that the switches reduce / bandwidth; 0: they do not
-    Seconds latency{22.4e-6};         // of an all-reduce; half of it for all-gather and reduce-scatter
-    Seconds hop_latency{5e-6};        // of one more node on a ring
+    double own_share = 0;             // part of a rank's own share of the tensor whose copy a ring does not hide
+    Seconds latency{22.4e-6};         // base of every collective
+    Seconds hop_latency{5e-6};        // of one more step on a ring: of devices in a node, of nodes between nodes
     Seconds tree_latency{26e-6};      // per doubling of the nodes of a tree
     Seconds p2p_latency{10e-6};       // of one point-to-point transfer
     double ramp = 0.893;              // excess time at small messages

@@ -78,7 +78,8 @@ std::optional<Platform> system_of(const MeasuredRow& measured, ValidatedRow& row
     }
     if (gpus > platform.devices) measured.fail("gpus", "more than nodes x gpus_per_node");
     if (nodes == 1) return platform;
-    platform.fabric.collectives.efficiency = platform.fabric.collectives.all_to_all_efficiency = kQuietNetwork;
+    if (name == *reference)  // fabrics of their own are described by such benchmarks
+        platform.fabric.collectives.efficiency = platform.fabric.collectives.all_to_all_efficiency = kQuietNetwork;
     if (const auto nics = nics_of(inter_fabric)) {
         platform.fabric.bandwidth = nics->rate;
         platform.fabric.nics = nics->count;
