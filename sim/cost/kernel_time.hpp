@@ -15,6 +15,9 @@
 
 namespace plansim {
 
+/// Whether the device runs at its power limit, as in training, or a benchmark ends before the limit bites.
+enum class Clock { sustained, short_run };
+
 class KernelTime {
   public:
     /// `dtype`: in fp8 or fp4 training every matrix product but that of the head runs in that format.
@@ -22,8 +25,13 @@ class KernelTime {
 
     /// Device time of a computing operator; collectives take none here.
     [[nodiscard]] Seconds time(const Operator& op) const;
+    /// Device time of one dense product, batched products run together, alone on the device.
+    [[nodiscard]] Seconds matrix_product(const MatrixShape& shape, Precision precision, Clock clock) const;
+    /// Bytes that such a product reads and writes at least; products of 8-bit operands write 16-bit results.
+    [[nodiscard]] static double matrix_bytes(const MatrixShape& shape, Precision precision);
     /// The shape penalty u of a matrix product at a sustained rate.
-    [[nodiscard]] double shape_penalty(const MatrixShape& shape, FlopsPerSecond rate) const;
+    [[nodiscard]] double shape_penalty(const MatrixShape& shape, FlopsPerSecond rate,
+                                       Precision precision = Precision::bf16) const;
     /// Memory-bound work without a kernel's fixed time.
     [[nodiscard]] Seconds memory_time(double bytes) const { return Seconds(bytes / memory_rate_.value()); }
     [[nodiscard]] FlopsPerSecond sustained(Precision precision) const;

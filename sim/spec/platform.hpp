@@ -20,6 +20,8 @@ std::string_view name_of(Precision precision);
 /// Rates of the device that hold in sustained operation, as shares of the data sheet.
 struct AcceleratorEfficiency {
     std::map<Precision, double> sustained;       // dense matrix products, share of peak
+    std::map<Precision, double> short_run;       // the same before power limits the clock; benchmarks only
+    Seconds standalone_time{5.2e-6};             // fixed time of a product that nothing runs beside
     double stream = 0.85;                        // memory microbenchmark, share of HBM bandwidth
     double training_stream = 0.953;              // training kernels against that microbenchmark
     std::map<std::string, double> attention;     // attention kernel generation -> forward share of the bf16 peak
@@ -63,13 +65,14 @@ struct Accelerator {
 struct CollectiveFigures {
     double efficiency = 0.8;             // goodput at large messages / link bandwidth
     double all_to_all_efficiency = 0.7;  // the same for all-to-all
-    double in_network_reduction = 1.0;   // all-reduce gain of in-network reduction in groups of 8 or more (1: none)
-    Seconds latency{22.4e-6};            // of an all-reduce; half of it for all-gather and reduce-scatter
-    Seconds hop_latency{5e-6};           // of one more node on a ring
-    Seconds tree_latency{26e-6};         // per doubling of the nodes of a tree
-    Seconds p2p_latency{10e-6};          // of one point-to-point transfer
-    double ramp = 0.893;                 // excess time at small messages
-    Bytes ramp_bytes{50'000'000};        // message volume at which the excess has halved
+    double in_network_reduction = 0;  // goodput of an all-reduce that the switches reduce / bandwidth; 0: they do not
+    double own_share = 0;             // part of a rank's own share of the tensor whose copy a ring does not hide
+    Seconds latency{22.4e-6};         // base of every collective
+    Seconds hop_latency{5e-6};        // of one more step on a ring: of devices in a node, of nodes between nodes
+    Seconds tree_latency{26e-6};      // per doubling of the nodes of a tree
+    Seconds p2p_latency{10e-6};       // of one point-to-point transfer
+    double ramp = 0.893;              // excess time at small messages
+    Bytes ramp_bytes{50'000'000};     // message volume at which the excess has halved
 };
 
 enum class FabricKind { none, nvswitch, fat_tree, spine_leaf, torus, graph };

@@ -6,7 +6,7 @@ namespace {
 
 CollectiveFigures ideal_collectives() {
     CollectiveFigures figures;
-    figures.efficiency = figures.all_to_all_efficiency = figures.in_network_reduction = 1;
+    figures.efficiency = figures.all_to_all_efficiency = 1;
     figures.latency = figures.hop_latency = figures.tree_latency = figures.p2p_latency = Seconds(0);
     figures.ramp = 0;
     return figures;

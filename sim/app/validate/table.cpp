@@ -86,7 +86,10 @@ std::int64_t MeasuredRow::required_integer(const std::string& column) const {
 
 std::string MeasuredRow::source() const {
     const std::string& source = text("source");
-    return source.substr(0, source.find_first_of(": "));
+    if (const auto colon = source.find(':'); colon != std::string::npos) return source.substr(0, colon);
+    const auto id = cells.find("id");
+    if (id == cells.end()) return source.substr(0, source.find(' '));
+    return id->second.substr(0, id->second.rfind('-'));
 }
 
 MeasuredTable read_measured(const std::filesystem::path& path) {

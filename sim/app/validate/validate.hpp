@@ -31,7 +31,8 @@ struct MeasuredRow {
     /// The same for a cell that must not be empty.
     [[nodiscard]] double required_number(const std::string& column) const;
     [[nodiscard]] std::int64_t required_integer(const std::string& column) const;
-    /// Text before the first ':' (or blank) of the column `source`.
+    /// Who measured: text before the first ':' of the column `source`; without one, the prefix of the id, or, if there
+    /// are no ids, the first word.
     [[nodiscard]] std::string source() const;
     [[noreturn]] void fail(const std::string& column, const std::string& problem) const;
 };
@@ -49,7 +50,7 @@ MeasuredTable read_measured(const std::filesystem::path& path);
 struct ValidateOptions {
     bool formula = false;           // the closed form instead of the replay
     std::vector<std::string> sets;  // KEY=VALUE of documents, after the rules for the source
-    bool baseline = false;          // fill in ValidatedRow::baseline: the data sheet alone, without any efficiency
+    bool baseline = false;  // fill in ValidatedRow::baseline: the data sheet alone, without any efficiency
 };
 
 struct ValidatedRow {
