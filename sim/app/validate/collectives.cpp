@@ -67,10 +67,9 @@ std::optional<Platform> system_of(const MeasuredRow& measured, ValidatedRow& row
     const auto gpus = static_cast<int>(measured.required_integer("gpus"));
     const auto nodes = static_cast<int>(measured.required_integer("nodes"));
     const auto per_node = static_cast<int>(measured.required_integer("gpus_per_node"));
-    std::vector<Override> sets;
     Diagnostics problems;
     const std::string name = platform_of(*reference, nodes > 1 ? inter_fabric : "");
-    Platform platform = load_platform(find_document(name, DocumentKind::platform), sets, nodes * per_node, problems);
+    Platform platform = load_platform(find_document(name, DocumentKind::platform), {}, nodes * per_node, problems);
     problems.throw_if_any();
     if (platform.devices_per_node != per_node && nodes > 1) {
         row.skipped = fmt::format("nodes of {} GPUs; {} has {}", per_node, name, platform.devices_per_node);
@@ -97,6 +96,14 @@ double bus_factor(CollectiveKind kind, int ranks) {
 /// The largest size that benchmarks usually end with, for rows that only say "plateau".
 constexpr std::int64_t kPlateauBytes = std::int64_t{8} << 30;
 
+/// Every rank sends the tensor to the next one, all at the same time.
+Seconds shift_time(const Group& group, Bytes size, const Topology& topology) {
+    std::vector<HopFlow> flows;
+    for (std::size_t rank = 0; rank < group.size(); ++rank)
+        flows.push_back({group[rank], group[(rank + 1) % group.size()], size});
+    return topology.figures(topology.has_node_fabric()).p2p_latency + bottleneck_time(flows, topology);
+}
+
 void predict(const MeasuredRow& measured, const ValidateOptions& options, ValidatedRow& row) {
     const auto time_us = measured.number("time_us");
     const auto bus = measured.number("busbw_GBps");
@@ -106,7 +113,8 @@ void predict(const MeasuredRow& measured, const ValidateOptions& options, Valida
     const std::string name = measured.text("collective");
     const auto kind = kind_of(name);
     row.group = fmt::format("{} {}", name, !bytes || *bytes > kLargeMessage ? "above 1 MB" : "up to 1 MB");
-    if (!kind) {
+    const bool shift = name == "sendrecv";  // every rank sends the tensor to the next one
+    if (!kind && !shift) {
         row.skipped = fmt::format("'{}' is not a collective", name);
         return;
     }
@@ -130,17 +138,19 @@ void predict(const MeasuredRow& measured, const ValidateOptions& options, Valida
     Group group;
     for (int rank = 0; rank < ranks; ++rank)
         group.push_back(rank);
-    const Seconds time = collective_time(*kind, CollectiveAlgorithm::automatic, group, size, topology);
+    const double moved = shift ? 1 : bus_factor(*kind, ranks);
+    const Seconds time = shift ? shift_time(group, size, topology)
+                               : collective_time(*kind, CollectiveAlgorithm::automatic, group, size, topology);
     const auto as_metric = [&](Seconds duration) {
         if (row.metric == "time_us") return duration.value() * 1e6;
-        return bus_factor(*kind, ranks) * size.as_double() / duration.value() / 1e9;
+        return moved * size.as_double() / duration.value() / 1e9;
     };
     row.predicted = as_metric(time);
     if (!options.baseline) return;
     // The data sheet alone: the bytes of a ring at the rate of a device's port, or of its share of the node's NICs.
     double rate = used.node_fabric.bandwidth.value();
     if (nodes > 1) rate = std::min(rate, used.fabric.bandwidth.value() * used.fabric.nics);
-    row.baseline = as_metric(Seconds(bus_factor(*kind, ranks) * size.as_double() / rate));
+    row.baseline = as_metric(Seconds(moved * size.as_double() / rate));
 }
 
 }  // namespace
