@@ -199,14 +199,15 @@ void CostModel::add_host_time(Phase& phase, const Block& block, double passes, c
     if (block.kind != BlockKind::layer) return;
     const Software& software = scenario_.software;
     const Transformer& model = *scenario_.workload.transformer;
-    Seconds host = software.layer_host_time;
+    Seconds host = software.layer_host_time * (1 - software.cuda_graphs);
     if (block.expert_parameters > 0)
         host += software.moe_host_time + software.expert_host_time * static_cast<double>(model.experts / plan.ep);
+    // Graphs hold attention and dense products; the routing of tokens, whose counts the host reads, stays outside.
     // Megatron's fused softmax takes batches of four heads.
     const bool fallback =
         software.attention == AttentionImplementation::materialised && plan.mbs * model.heads / plan.tp % 4 != 0;
     if (fallback) host += software.softmax_host_time;
-    host *= passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(plan.tp));
+    host *= passes * (1 + software.host_growth * std::log2(plan.tp));
     const Seconds device = phase.compute + phase.exposed();
     const double together =
         std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
@@ -259,12 +260,13 @@ void CostModel::recompute_unit(UnitCost& cost, const Block& block, const Plan& p
     }
 }
 
-/// Activations wait in the memory of the host; a share of both transfers is never hidden, and what does not fit beside
-/// the pass is not either.
-void CostModel::offload_unit(UnitCost& cost) const {
+/// Activations wait in the memory of the host. Transfers of all offloaded layers run beside the passes of all layers of
+/// the stage, `layers` per offloaded one; a share of them is never hidden, and what does not fit is not either.
+void CostModel::offload_unit(UnitCost& cost, double layers) const {
+    constexpr double kUsable = 0.8;  // of a pass; assumed
     const Seconds transfer = cost.activations / scenario_.platform.accelerator.host_bandwidth;
     for (Phase* phase : {&cost.forward, &cost.backward}) {
-        const Seconds excess = std::max(Seconds(0), transfer - phase->total());
+        const Seconds excess = std::max(Seconds(0), transfer - phase->total() * (kUsable * layers));
         phase->other += std::max(transfer * scenario_.software.offload_exposed, excess);
     }
     cost.working_set += cost.activations;
@@ -273,27 +275,31 @@ void CostModel::offload_unit(UnitCost& cost) const {
 
 const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, int stage) {
     const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
-    bool offloaded = false;
+    double per_offloaded = 0;  // layers of the stage for each offloaded one, if this one is
     if (plan.offload > 0 && block_kind(scenario_.workload, chain_index) == BlockKind::layer) {
         std::int64_t before = 0;  // layers of the stage in front of this one
-        for (const ChainRange& range : chunks)
+        std::int64_t layers = 0;
+        for (const ChainRange& range : chunks) {
+            layers += range.size();
             before += std::clamp<std::int64_t>(chain_index - std::max<std::int64_t>(range.first, 1), 0, range.size());
-        offloaded = before < plan.offload;
+        }
+        if (before < plan.offload)
+            per_offloaded = static_cast<double>(layers) / static_cast<double>(std::min(layers, plan.offload));
     }
-    return unit(chain_index, plan, plan.recompute_at(stage, chain_index), offloaded);
+    return unit(chain_index, plan, plan.recompute_at(stage, chain_index), per_offloaded);
 }
 
-const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, bool offloaded) {
+const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, double per_offloaded) {
     const Groups& groups = slowest_groups(plan);
     const std::int64_t unit_class = block_class(scenario_.workload, chain_index);
     // Gradient accumulation makes the backward pass depend on whether there is more than one microbatch.
     const std::int64_t accumulates = plan.microbatches() > 1 ? 1 : 0;
-    auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, offloaded,
+    auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, per_offloaded,
                           plan.recompute_modules, plan.lora, plan.etp, plan.zero == 3 ? 1 : 0,
                           is_switched() || plan.pp > 1 ? 0 : plan.dp, groups}];
     if (!entry) {
         entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, groups));
-        if (offloaded) offload_unit(*entry);
+        if (per_offloaded > 0) offload_unit(*entry, per_offloaded);
     }
     return *entry;
 }

@@ -72,7 +72,7 @@ class CostModel {
     /// groups of the plan's placement. The reference stays valid.
     const UnitCost& unit(std::int64_t chain_index, const Plan& plan, int stage);
     /// The same with a given recomputation mode, for plans whose stages are not laid out yet.
-    const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, bool offloaded = false);
+    const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, double per_offloaded = 0);
     /// Adam or SGD step over the trained parameters of a stage, whose optimizer states the plan's owners share.
     [[nodiscard]] Seconds optimizer_time(const Plan& plan, std::int64_t trained, std::int64_t trained_experts) const;
     /// Factor on all compute: the slowest of many devices.
@@ -93,7 +93,7 @@ class CostModel {
 
   private:
     using Groups = std::array<Group, kAxes>;  // by axis
-    using UnitKey = std::tuple<std::int64_t, std::int64_t, bool, Recompute, bool, RecomputeModules, std::int64_t, int,
+    using UnitKey = std::tuple<std::int64_t, std::int64_t, bool, Recompute, double, RecomputeModules, std::int64_t, int,
                                int, int, Groups>;
     struct PhaseSums;
     [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
@@ -106,7 +106,7 @@ class CostModel {
     Phase selective_recomputation(const Block& block, const Plan& plan, const Groups& groups);
     void recompute_unit(UnitCost& cost, const Block& block, const Plan& plan, Recompute recompute, const Groups& groups,
                         Bytes saved);
-    void offload_unit(UnitCost& cost) const;
+    void offload_unit(UnitCost& cost, double layers) const;
     void add_collectives(Phase& phase, Seconds attention, const Plan& plan) const;
     void add_host_time(Phase& phase, const Block& block, double passes, const Plan& plan) const;
     Seconds exchange_time(const UnitCollective& call, const Group& group);

@@ -41,7 +41,7 @@ struct Software {
     Seconds softmax_host_time{0};     // more per layer and pass where no fused softmax fits (mbs x heads / tp not of 4)
     Seconds blocking_time{0};         // device idle per layer and pass when every launch waits for the last
     double host_growth = 0.0735;      // growth of the host time per doubling of tp
-    double cuda_graphs = 0;           // share of the host time that graphs remove, 0 .. 1
+    double cuda_graphs = 0;           // share of layer_host_time that graphs remove, 0 .. 1
     Seconds iteration_time{12e-3};    // per optimizer step: gradient norm, logging, step call
     double straggler_growth = 0.00479;  // slow-down of compute per doubling of the nodes (slowest of many)
 
@@ -59,7 +59,7 @@ struct Software {
     bool pp_overlap = false;
     double overlap_slowdown = 0.165;  // compute time lost per second of collective that runs beside it
     Seconds owner_time{0};            // per step and ZeRO owner beyond a node: parameters broadcast owner by owner
-    double offload_exposed = 0.301;   // share of the transfers of offloaded activations that nothing hides
+    double offload_exposed = 0.15;    // share of the transfers of offloaded activations that nothing hides
     bool scatter_gather_p2p = true;   // a stage boundary is split over the tp ranks on the way
 
     // Data types and memory.

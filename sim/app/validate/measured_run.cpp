@@ -86,7 +86,7 @@ class RowReader {
         return sets;
     }
 
-    std::string plan(const Workload& workload) {
+    std::string plan(const Workload& workload, std::int64_t microbatches_per_stage) {
         const std::int64_t gpus = row_.required_integer("gpus");
         const std::int64_t gbs = workload.gbs;
         std::int64_t tp = number("tp", 1, "not stated");
@@ -97,13 +97,17 @@ class RowReader {
         if (row_.text("tp").empty() && gpus / (pp * cp) > gbs) tp = gpus / (pp * cp) / gbs;
         const std::int64_t dp = gpus / std::max<std::int64_t>(1, tp * pp * cp);
         const std::int64_t per_rank = std::max<std::int64_t>(1, gbs / std::max<std::int64_t>(1, dp));
-        const std::int64_t mbs = tpu_ ? number("mbs", per_rank, "the batch of a chip") : number("mbs", 1, "not stated");
+        // On TPU the column is the batch of a chip, and a replica takes it in one pass.
+        std::int64_t mbs = tpu_ ? per_rank : number("mbs", 1, "not stated");
+        if (pp > 1 && microbatches_per_stage > 0)
+            mbs = std::max<std::int64_t>(1, per_rank / (pp * microbatches_per_stage));
+        if (per_rank % mbs != 0) mbs = per_rank;
         const std::int64_t chunks = std::max<std::int64_t>(
             1, std::llround(static_cast<double>(workload.transformer->layers) / static_cast<double>(pp) / 2));
         const bool interleaves = pp > 1 && row_.text("vpp").empty() && gbs / dp / mbs % pp == 0;
         const std::int64_t vpp = number("vpp", interleaves ? chunks : 1, "two layers per chunk of a pipeline");
-        std::string text = fmt::format("tp={} pp={} cp={} dp={} ep={} vpp={} mbs={} {}", tp, pp, cp, dp, ep, vpp,
-                                       mbs == per_rank || per_rank % mbs == 0 ? mbs : per_rank, zero(dp * cp));
+        std::string text =
+            fmt::format("tp={} pp={} cp={} dp={} ep={} vpp={} mbs={} {}", tp, pp, cp, dp, ep, vpp, mbs, zero(dp * cp));
         if (pp > 1 && vpp > 1 && gbs / dp / mbs % pp != 0) text += " schedule=1f1b";
         if (const auto etp = column("etp"); etp && ep > 1) text += fmt::format(" etp={}", *etp);
         const bool spread_experts = ep > 1 && tp > 1 && row_.integer("etp").value_or(1) == 1;
@@ -184,6 +188,7 @@ MeasurementRules MeasurementRules::load() {
         when.finish();
         rule.software = entry.text("software", "");
         if (entry.has("set")) rule.sets = entry.texts("set");
+        rule.microbatches_per_stage = entry.integer_or("microbatches_per_stage", 0, Range{0, 1e6});
         rule.because = entry.text("because");
         entry.finish();
         result.rules_.push_back(std::move(rule));
@@ -224,7 +229,9 @@ MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules, 
     const Platform reference = load_platform(platform_file, {}, 0, problems);
     for (auto& set : reader.platform(reference))
         all.push_back(std::move(set));
+    std::int64_t microbatches_per_stage = 0;
     for (const MeasurementRule* rule : rules.matching(row)) {
+        if (rule->microbatches_per_stage > 0) microbatches_per_stage = rule->microbatches_per_stage;
         if (!rule->software.empty()) software = rule->software;
         all.insert(all.end(), rule->sets.begin(), rule->sets.end());
     }
@@ -242,7 +249,7 @@ MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules, 
     run.scenario.software =
         read_software(Reader::open(find_document(software, DocumentKind::software), overrides.software, problems));
     problems.throw_if_any();
-    run.plan = load_plan(reader.plan(run.scenario.workload), run.scenario, overrides.plan);
+    run.plan = load_plan(reader.plan(run.scenario.workload, microbatches_per_stage), run.scenario, overrides.plan);
     run.inferred = std::move(reader.inferred);
     return run;
 }
