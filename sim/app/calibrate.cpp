@@ -14,7 +14,9 @@
 #include "sim/app/calibrate/fit.hpp"
 #include "sim/app/commands.hpp"
 #include "sim/app/outcome.hpp"
+#include "sim/app/scenario.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 #include "sim/base/log.hpp"
 
 namespace plansim {
@@ -174,6 +176,34 @@ std::vector<std::string> comments_of(const Fit& fit) {
     return result;
 }
 
+/// What validation teaches about predictions: errors by software profile, and those of frameworks left out.
+std::string expected_error_yaml(const Fit& fit, const Json& left_out) {
+    std::map<std::string, Errors> profiles;
+    std::set<std::string> accelerators;
+    for (const FitRow& row : fit.rows()) {
+        profiles[row.software].add(row.residual);
+        accelerators.insert(row.accelerator);
+    }
+    const auto entry = [](const Json& errors) {
+        return fmt::format("{{mean_pct: {:.1f}, p90_pct: {:.1f}}}", errors["mape_pct"].get<double>(),
+                           errors["p90_ape_pct"].get<double>());
+    };
+    std::string text =
+        "# How far predictions lie from measured runs, as absolute errors in percent; written by plansim calibrate "
+        "--write\n"
+        "# --cross-validate. A profile or an accelerator that is not listed has the errors of frameworks that were "
+        "left "
+        "out.\n"
+        "format: 1\n";
+    text += "unknown_framework: " + entry(left_out) + "\nsoftware:\n";
+    for (const auto& [name, errors] : profiles)
+        text += fmt::format("  {}: {}\n", name, entry(errors.json()));
+    text += "accelerators:\n";
+    for (const std::string& name : accelerators)
+        text += fmt::format("  - {}\n", name);
+    return text;
+}
+
 void calibrate(const CommonOptions& common, const Request& request) {
     const int jobs =
         request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -204,7 +234,12 @@ void calibrate(const CommonOptions& common, const Request& request) {
         json["family_left_out"] = left_out(fit, &FitRow::family);
         json["family_with_three_rows"] = with_few_rows(fit, 3, 12);
     }
-    if (request.write) write_values(fit.set(), fit.shift(), comments_of(fit));
+    if (request.write) {
+        write_values(fit.set(), fit.shift(), comments_of(fit));
+        if (request.cross_validate)
+            write_file(find_document("expected-error", DocumentKind::rules),
+                       expected_error_yaml(fit, json["family_left_out"]["all"]));
+    }
     if (common.format == OutputFormat::json) {
         std::cout << json_text(json);
         return;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "sim/app/expected_error.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/log.hpp"
@@ -132,6 +133,8 @@ Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan
     json["breakdown_s"] = breakdown_json(record.workers[record.slowest].breakdown);
     json["memory"] = memory_json(record, scenario, plan);
     json["links"] = links_json(record);
+    const ExpectedError error = expected_error(scenario);
+    json["error_pct"] = {{"expected", error.mean_pct}, {"p90", error.p90_pct}, {"compared_with_runs", error.compared}};
     json["simulation"] = {{"events", record.events},
                           {"flows", record.flows},
                           {"timers", record.delays},

@@ -17,8 +17,10 @@ namespace plansim {
 /// One row with a prediction.
 struct FitRow {
     MeasuredRow row;
-    std::string source;  // table that it comes from: the id up to the last '-'
-    std::string family;  // framework
+    std::string source;       // table that it comes from: the id up to the last '-'
+    std::string family;       // framework
+    std::string software;     // name of the profile
+    std::string accelerator;  // name of the device
     std::vector<std::size_t> parameters;
     double measured_s = 0;
     double correction = 0;         // log(replay / closed form)
@@ -52,7 +54,6 @@ class Fit {
   private:
     void run(const std::function<std::vector<double>(FitRow&)>& work,
              const std::function<void(FitRow&, const std::vector<double>&)>& store);
-    [[nodiscard]] double weight(const FitRow& row) const;
 
     ParameterSet set_;
     MeasurementRules rules_;
