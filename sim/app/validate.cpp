@@ -134,13 +134,15 @@ std::string pack(const std::vector<ValidatedRow>& rows) {
     Json json = Json::array();
     for (const ValidatedRow& row : rows)
         json.push_back({row.id, row.source, row.gpu, row.group, row.metric, row.measured, row.predicted,
-                        std::isnan(row.baseline) ? Json() : Json(row.baseline), row.skipped, row.inferred});
+                        std::isnan(row.baseline) ? Json() : Json(row.baseline), row.skipped, row.inferred, row.sweep,
+                        row.samples});
     return json_text(json);
 }
 
 void unpack(const std::string& text, std::vector<ValidatedRow>& rows) {
     for (const Json& cells : Json::parse(text)) {
-        ValidatedRow row{cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], {}, cells[8], cells[9]};
+        ValidatedRow row{cells[0], cells[1], cells[2], cells[3], cells[4],  cells[5],
+                         cells[6], {},       cells[8], cells[9], cells[10], cells[11]};
         if (cells[7].is_number())
             row.baseline = cells[7];
         else
@@ -262,6 +264,73 @@ Json fits_json(const Rows& rows) {
     return {{"right", right}, {"false_fits", false_fits}, {"false_oom", false_oom}};
 }
 
+/// Ranks of values, ties share the middle one.
+std::vector<double> ranks(const std::vector<double>& values) {
+    std::vector<double> result;
+    for (const double value : values) {
+        const auto below = std::count_if(values.begin(), values.end(), [&](double other) { return other < value; });
+        const auto equal = std::count(values.begin(), values.end(), value);
+        result.push_back(static_cast<double>(below) + static_cast<double>(equal - 1) / 2);
+    }
+    return result;
+}
+
+/// Spearman's rank correlation.
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+    const std::vector<double> x = ranks(a);
+    const std::vector<double> y = ranks(b);
+    const double mean = static_cast<double>(a.size() - 1) / 2;
+    double xy = 0;
+    double xx = 0;
+    double yy = 0;
+    for (std::size_t index = 0; index < a.size(); ++index) {
+        xy += (x[index] - mean) * (y[index] - mean);
+        xx += (x[index] - mean) * (x[index] - mean);
+        yy += (y[index] - mean) * (y[index] - mean);
+    }
+    return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
+}
+
+/// How well configurations of one sweep are ranked: rank correlation of sweeps with 8 rows or more that differ by 1.5
+/// times or more, and what the configuration predicted best loses against the one measured best in sweeps of 4 or more.
+Json ranking_json(const Rows& rows) {
+    std::map<std::string, Rows> sweeps;
+    for (const ValidatedRow* row : rows)
+        if (counts(*row) && !row->sweep.empty()) sweeps[row->sweep].push_back(row);
+    Json json{{"sweeps", Json::array()}};
+    double correlations = 0;
+    int correlated = 0;
+    double losses = 0;
+    double worst = 0;
+    for (const auto& [name, sweep] : sweeps) {
+        if (sweep.size() < 4) continue;
+        std::vector<double> measured;
+        std::vector<double> predicted;
+        for (const ValidatedRow* row : sweep) {
+            measured.push_back(row->measured / row->samples);
+            predicted.push_back(row->predicted / row->samples);
+        }
+        const auto [best, slowest] = std::minmax_element(measured.begin(), measured.end());
+        const auto chosen = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
+        const double loss = 100 * (measured[static_cast<std::size_t>(chosen)] / *best - 1);
+        Json entry{{"sweep", name}, {"n", sweep.size()}, {"spread", *slowest / *best}, {"loss_pct", loss}};
+        entry["rank_correlation"] = rank_correlation(measured, predicted);
+        if (sweep.size() >= 8 && *slowest / *best >= 1.5) {
+            correlations += entry["rank_correlation"].get<double>();
+            ++correlated;
+        }
+        losses += loss;
+        worst = std::max(worst, loss);
+        json["sweeps"].push_back(std::move(entry));
+    }
+    const auto count = static_cast<double>(json["sweeps"].size());
+    if (count == 0) return {};
+    if (correlated > 0) json["mean_rank_correlation"] = correlations / correlated;
+    json["mean_loss_pct"] = losses / count;
+    json["worst_loss_pct"] = worst;
+    return json;
+}
+
 Json report_json(const Kind& kind, const std::vector<ValidatedRow>& validated) {
     constexpr std::size_t kWorst = 10;
     Rows rows;
@@ -275,6 +344,7 @@ Json report_json(const Kind& kind, const std::vector<ValidatedRow>& validated) {
     json["by_gpu"] = by(rows, &ValidatedRow::gpu);
     json["by_group"] = by(rows, &ValidatedRow::group);
     if (const Json fits = fits_json(rows); !fits.is_null()) json["fits"] = fits;
+    if (const Json ranking = ranking_json(rows); !ranking.is_null()) json["ranking"] = ranking;
     Rows worst;
     std::copy_if(rows.begin(), rows.end(), std::back_inserter(worst),
                  [](const ValidatedRow* row) { return counts(*row); });
@@ -340,11 +410,26 @@ std::string groups_text(const std::string& title, const Json& groups, bool basel
     return table.str();
 }
 
-std::string report_text(const Json& json, bool baseline) {
-    std::string text = rows_text(json["rows"], nullptr);
+std::string ranking_text(const Json& ranking) {
+    Table table({"sweep", ">rows", ">slowest / best", ">rank correlation", ">loss of the choice %"});
+    for (const Json& sweep : ranking["sweeps"])
+        table.add({sweep["sweep"], std::to_string(sweep["n"].get<int>()),
+                   fmt::format("{:.2f}", sweep["spread"].get<double>()),
+                   fmt::format("{:.2f}", sweep["rank_correlation"].get<double>()),
+                   fmt::format("{:.1f}", sweep["loss_pct"].get<double>())});
+    return table.str() + fmt::format(
+                             "mean rank correlation of sweeps with 8 rows or more and 1.5 times between slowest and "
+                             "best: {:.2f}; loss of the choice: mean {:.1f} %, worst {:.1f} %\n",
+                             ranking.value("mean_rank_correlation", 0.0), ranking["mean_loss_pct"].get<double>(),
+                             ranking["worst_loss_pct"].get<double>());
+}
+
+std::string report_text(const Json& json, bool baseline, bool summary) {
+    std::string text = summary ? "" : rows_text(json["rows"], nullptr);
     for (const auto& [title, key] : {std::pair{"source", "by_source"}, {"gpu", "by_gpu"}, {"group", "by_group"}})
         text += "\n" + groups_text(title, json[key], baseline);
     if (!json["worst"].empty()) text += "\nworst\n" + rows_text(json["rows"], &json["worst"]);
+    if (json.contains("ranking")) text += "\n" + ranking_text(json["ranking"]);
     if (json.contains("fits"))
         text +=
             fmt::format("\nfits: {} right, {} called fitting that ran out of memory, {} called too large that ran\n",
@@ -357,6 +442,7 @@ struct Request {
     std::string file;
     ValidateOptions options;
     int jobs = 0;
+    bool summary = false;
 };
 
 void validate(const CommonOptions& common, const Request& request) {
@@ -365,7 +451,8 @@ void validate(const CommonOptions& common, const Request& request) {
     const int jobs =
         request.jobs > 0 ? request.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     const Json json = report_json(kind, validate_all(table, kind, request.options, jobs));
-    std::cout << (common.format == OutputFormat::json ? json_text(json) : report_text(json, request.options.baseline));
+    std::cout << (common.format == OutputFormat::json ? json_text(json)
+                                                      : report_text(json, request.options.baseline, request.summary));
 }
 
 }  // namespace
@@ -377,6 +464,7 @@ void add_validate(CLI::App& app, CommonOptions& common) {
         ->add_option("MEASURED", request->file,
                      "CSV of gemm, collectives, hbm_attention, training or memory, by columns")
         ->required();
+    command->add_flag("--summary", request->summary, "leave out the table of all rows");
     command->add_flag("--formula", request->options.formula, "the closed form instead of the replay (training)");
     command->add_option("--set", request->options.sets, "override a key of a document after the rules (repeatable)");
     command->add_flag("--baseline", request->options.baseline, "show beside it what the data sheet alone would say");

@@ -17,8 +17,8 @@ namespace plansim {
 /// What rows of a kind have in common: if every column of `when` matches, `software` and `sets` apply.
 struct MeasurementRule {
     std::vector<std::pair<std::string, std::regex>> when;
-    std::string software;           // name of a profile, or empty
-    std::vector<std::string> sets;  // KEY=VALUE of workload., platform., software. or plan.
+    std::string software;                     // name of a profile, or empty
+    std::vector<std::string> sets;            // KEY=VALUE of workload., platform., software. or plan.
     std::int64_t microbatches_per_stage = 0;  // of a pipeline; 0: as the column mbs says
     std::string because;
 };

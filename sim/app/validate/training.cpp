@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step times of published training runs, replayed.
+#include <fmt/format.h>
+
 #include "sim/app/outcome.hpp"
 #include "sim/app/validate/measured_run.hpp"
 #include "sim/base/error.hpp"
@@ -39,6 +41,9 @@ std::vector<ValidatedRow> validate_training(const MeasuredTable& table, const Va
             const MeasuredRun run = measured_run(row, rules, options.sets);
             validated.group = group_of(run.scenario.workload);
             validated.inferred = run.inferred;
+            validated.sweep = fmt::format("{} {} {} tokens {} devices", row.source(), row.text("model"),
+                                          row.text("seq"), row.text("gpus"));
+            validated.samples = static_cast<double>(run.plan.gbs);
             validated.measured = measured_step(row, run).value();
             validated.predicted = options.formula
                                       ? estimate_plan(run.scenario, run.plan).iteration_time.value()

@@ -64,6 +64,8 @@ struct ValidatedRow {
     double baseline = std::numeric_limits<double>::quiet_NaN();  // NaN: none
     std::string skipped;                                         // reason; empty: predicted
     std::vector<std::string> inferred;                           // e.g. "vpp: 1 (not stated)"
+    std::string sweep;   // rows of one sweep (source, model, sequence, devices) are ranked against each other; or empty
+    double samples = 1;  // of the step: rows of a sweep are compared by time per sample
 };
 
 std::vector<ValidatedRow> validate_gemm(const MeasuredTable& table, const ValidateOptions& options);
