@@ -121,6 +121,28 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     return result;
 }
 
+/// The weight gradients take their products and the accumulation into the gradient buffer, and of the time that the host
+/// adds the share that they have of the device time. Everything else has to come first.
+void CostModel::split_backward(const Block& block, const Plan& plan, UnitCost& cost) const {
+    Phase& weight = cost.backward_weight;
+    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
+        const Operator& op = block.graph[vertex];
+        if (op.weight_share == 0) continue;
+        weight.compute += kernels_.time(op) * op.weight_share;
+        weight.flops += op.flops * op.weight_share;
+    }
+    if (plan.microbatches() > 1)
+        weight.compute +=
+            kernels_.memory_time(scenario_.software.accumulation_bytes * static_cast<double>(block.parameters));
+    weight.compute *= straggler_factor();
+    const Seconds device = cost.backward.total() - cost.backward.other;
+    if (device > Seconds(0)) weight.other = cost.backward.other * (weight.compute / device);
+    cost.backward_input = cost.backward;
+    cost.backward_input.compute -= weight.compute;
+    cost.backward_input.other -= weight.other;
+    cost.backward_input.flops -= weight.flops;
+}
+
 /// Tensor-parallel collectives hide behind their products (which takes sequence parallelism: an all-reduce cannot be
 /// split along the product), those of context parallelism behind the attention core. Nothing hides behind more compute
 /// than there is, and what is hidden slows the compute beside it.
@@ -163,6 +185,7 @@ UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Rec
     UnitCost cost;
     cost.forward = phase(block, Pass::forward, plan, groups);
     cost.backward = phase(block, Pass::backward, plan, groups);
+    split_backward(block, plan, cost);
     cost.parameters = block.parameters;
     cost.boundary = block.boundary;
     Bytes saved;
@@ -232,17 +255,18 @@ Seconds CostModel::p2p_latency(const Plan& plan, int from_stage, int to_stage, B
 
 Seconds CostModel::boundary_load(const Plan& plan, Bytes boundary) {
     if (plan.pp == 1) return Seconds(0);
+    const bool wraps = plan.vpp > 1 && !v_shaped(plan.schedule);  // the last stage sends to the first
     const auto [entry, added] =
-        boundary_loads_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, plan.vpp > 1, plan.order, plan.devices});
+        boundary_loads_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, wraps, plan.order, plan.devices});
     if (added) {
         // All stages of all replicas send at the same time in the steady state; the last chunk's way back to the first
-        // stage exists only with several chunks.
+        // stage exists only with several chunks. In V shape the two chunks send over the same boundary.
         const Layout layout(plan);
         std::vector<HopFlow> flows;
         for (int worker = 0; worker < layout.workers(); ++worker) {
             const int replica = layout.replica_of(worker);
             const int stage = layout.stage_of(worker);
-            if (plan.vpp == 1 && stage + 1 == plan.pp) continue;
+            if (!wraps && stage + 1 == plan.pp) continue;
             const Group from = layout.devices(replica, stage);
             const Group to = layout.devices(replica, (stage + 1) % plan.pp);
             for (std::size_t rank = 0; rank < from.size(); ++rank) {

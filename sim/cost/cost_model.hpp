@@ -39,6 +39,8 @@ struct Phase {
 struct UnitCost {
     Phase forward;
     Phase backward;
+    Phase backward_input;         // `backward` in two parts, for schedules that split it: what the next stage waits for
+    Phase backward_weight;        // and what can wait; collectives belong to the former
     Phase recompute;              // precedes the backward pass; empty without recomputation
     std::int64_t parameters = 0;  // of one rank
     Bytes activations;            // kept per microbatch from forward to backward
@@ -77,7 +79,9 @@ class CostModel {
     /// All-gather over tp at the receiver that puts a boundary together again which was split for the way.
     [[nodiscard]] Seconds regather_time(const Plan& plan, Bytes boundary);
     /// True if a stage computes on while it sends; else it waits until the transfer has ended.
-    [[nodiscard]] bool sends_overlap(const Plan& plan) const { return scenario_.software.pp_overlap && plan.vpp > 1; }
+    [[nodiscard]] bool sends_overlap(const Plan& plan) const { 
+        return scenario_.software.pp_overlap && (plan.vpp > 1 || splits_backward(plan.schedule));
+    }
     /// Bytes that each tp rank sends over a stage boundary.
     [[nodiscard]] Bytes p2p_bytes(const Plan& plan, Bytes boundary) const;
     /// A collective of every dp group of a stage at the same time.
@@ -89,6 +93,7 @@ class CostModel {
     [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
                                         const Groups& groups);
     Phase phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups);
+    void split_backward(const Block& block, const Plan& plan, UnitCost& cost) const;
     void add_collectives(Phase& phase, Seconds attention, const Plan& plan) const;
     void add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const;
     Seconds group_time(CollectiveKind kind, Bytes size, const Group& group);

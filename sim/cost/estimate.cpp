@@ -29,7 +29,9 @@ DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage
     Seconds forward;
     for (const ChunkCost& chunk : chunks) {
         parameters += chunk.parameters;
-        backward += chunk.backward.total() + chunk.recompute.total();
+        // Reductions run beside the pass that completes the gradients.
+        backward += splits_backward(plan.schedule) ? chunk.backward_weight.total()
+                                                   : chunk.backward.total() + chunk.recompute.total();
         forward += chunk.forward.total();
     }
     const auto reduction = plan.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
@@ -56,12 +58,14 @@ Bytes parameter_message(std::int64_t parameters) {
 
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage) {
     const ChainRange& range = plan.range(virtual_stage);
-    const Recompute recompute = plan.recompute[static_cast<std::size_t>(virtual_stage % plan.pp)];
+    const Recompute recompute = plan.recompute[static_cast<std::size_t>(plan.shape().stage_of(virtual_stage))];
     ChunkCost sum;
     for (std::int64_t index = range.first; index < range.last; ++index) {
         const UnitCost& cost = model.unit(index, plan, recompute);
         add(sum.forward, cost.forward);
         add(sum.backward, cost.backward);
+        add(sum.backward_input, cost.backward_input);
+        add(sum.backward_weight, cost.backward_weight);
         add(sum.recompute, cost.recompute);
         sum.parameters += cost.parameters;
         sum.boundary = cost.boundary;
@@ -77,34 +81,63 @@ namespace {
 
 /// One transfer from virtual stage `front` to the next one, forward or backward, while all other stages send too.
 Seconds boundary_transfer(CostModel& model, const Plan& plan, int front) {
-    const int from = front % plan.pp;
-    const int to = (front + 1) % plan.pp;
-    if (front < 0 || front + 1 >= plan.virtual_stages() || from == to) return Seconds(0);
+    const PipelineShape shape = plan.shape();
+    if (front < 0 || !shape.apart(front, shape.target(front, false))) return Seconds(0);
+    const int from = shape.stage_of(front);
     const ChainRange& range = plan.range(front);
     const Bytes boundary = model.unit(range.last - 1, plan, plan.recompute[static_cast<std::size_t>(from)]).boundary;
-    return model.p2p_latency(plan, from, to, boundary) + model.boundary_load(plan, boundary);
+    return model.p2p_latency(plan, from, shape.stage_of(front + 1), boundary) + model.boundary_load(plan, boundary);
 }
 
 /// What a stage contributes to the step.
 struct StageTimes {
-    Seconds compute;  // of one microbatch, all chunks, both passes
+    Seconds compute;  // of one microbatch, all chunks that it passes, both passes
     Seconds sends;    // of one microbatch
+    Seconds ramp;     // added to filling and draining the pipeline, unless the stage is the slowest
     Seconds data_parallel;
     Seconds optimizer;
 };
+
+/// What a stage adds to filling and draining under a schedule that splits the backward pass: from the forward, B and W
+/// passes of the chunks that a microbatch visits there (under DualPipe one of the two: their mean).
+Seconds split_ramp(const Plan& plan, Seconds forward, Seconds input, Seconds weight) {
+    switch (plan.schedule) {
+        case ScheduleKind::zb_h1:
+            return std::max(forward, forward + input - weight);
+        case ScheduleKind::zb_v:
+            // No stage waits if F = B = W, but the gradient norm makes the first stage wait for the last, which started
+            // p - 1 forward passes of a chunk later. The other terms are those of the order where the times differ.
+            return std::max({forward, input, (input - weight) * 2}) / 2;
+        case ScheduleKind::dualpipe:
+            // Published for the whole pipeline, spread over the stages; a pair takes F + B.
+            return std::max(forward * 2, forward + input * 2 - weight) * (0.5 * plan.pp - 1) / (plan.pp - 1.0);
+        default:
+            return Seconds(0);
+    }
+}
 
 StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
     StageTimes times;
     std::vector<ChunkCost> chunks;
     std::int64_t parameters = 0;
+    Seconds forward;
+    Seconds input;
+    Seconds weight;
     for (int chunk = 0; chunk < plan.vpp; ++chunk) {
-        const int virtual_stage = chunk * plan.pp + stage;
+        const int virtual_stage = plan.shape().virtual_stage(stage, chunk);
         chunks.push_back(chunk_cost(model, plan, virtual_stage));
-        times.compute += chunks.back().total();
+        const ChunkCost& cost = chunks.back();
+        times.compute += cost.total() / plan.copies();
+        forward += cost.forward.total() / plan.copies();
+        input += (cost.backward_input.total() + cost.recompute.total()) / plan.copies();
+        weight += cost.backward_weight.total() / plan.copies();
         times.sends +=
-            boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1);
-        parameters += chunks.back().parameters;
+            (boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1)) /
+            plan.copies();
+        parameters += cost.parameters;
     }
+    times.ramp =
+        splits_backward(plan.schedule) ? split_ramp(plan, forward, input, weight) : times.compute / plan.vpp;
     const DataParallel exposed = exposed_data_parallel(model, plan, stage, chunks);
     times.data_parallel = exposed.reduce + exposed.gather;
     times.optimizer = model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1);
@@ -116,7 +149,7 @@ Seconds link_load(CostModel& model, const Plan& plan) {
     Bytes largest;
     for (int front = 0; front + 1 < plan.virtual_stages(); ++front)
         largest = std::max(largest, model.unit(plan.range(front).last - 1, plan, plan.recompute.front()).boundary);
-    return model.boundary_load(plan, largest) * plan.vpp;
+    return model.boundary_load(plan, largest) * plan.vpp / plan.copies();
 }
 
 }  // namespace
@@ -126,12 +159,13 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     const Bytes capacity = limit.value_or(scenario.platform.accelerator.hbm_capacity);
     const bool overlap = model.sends_overlap(plan);
     Estimate result;
-    Seconds sum_of_stages;
+    Seconds ramp_of_slowest;
     Seconds steady;  // time per microbatch once the pipeline is full
     for (int stage = 0; stage < plan.pp; ++stage) {
         const StageTimes times = stage_times(model, plan, stage);
-        sum_of_stages += times.compute;
+        result.bubble += times.ramp;
         if (times.compute > result.bottleneck) {
+            ramp_of_slowest = times.ramp;
             result.bottleneck = times.compute;
             result.slowest_stage = stage;
         }
@@ -146,7 +180,7 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     }
     if (overlap) steady = std::max(steady, link_load(model, plan));
     const auto microbatches = static_cast<double>(plan.microbatches());
-    result.bubble = (sum_of_stages - result.bottleneck) / plan.vpp;
+    result.bubble -= ramp_of_slowest;
     result.p2p = (steady - result.bottleneck) * microbatches;
     for (int front = 0; front + 1 < plan.pp; ++front)
         result.p2p += boundary_transfer(model, plan, front) * 2;  // to fill and to drain the pipeline

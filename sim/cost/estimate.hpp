@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner's closed form for one optimizer step. It assumes that stages run in lockstep and that traffic of
 // different kinds does not meet:
-//   pipeline = m * steady + (sum of stages - t_max) / vpp + transfers that fill and drain
-//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link's
-//   load step     = pipeline + exposed data-parallel time + optimizer + fixed host time
+//   pipeline = m * steady + bubble + transfers that fill and drain
+//   bubble   = sum over all stages but the slowest of what each adds to filling and draining (split_ramp in estimate.cpp):
+//              1f1b, gpipe (p - 1)(F + B + W); interleaved (p - 1)(F + B + W) / v; zb-h1 (p - 1)(F + B - W);
+//              zb-v (p - 1) max(F, B) / 2; dualpipe (p / 2 - 1)(F&B + B - 3 W), in which B is all of the backward pass
+//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link's load
+//   step     = pipeline + exposed data-parallel time + optimizer + fixed host time
 // The replay has none of these assumptions; reports show both.
 #pragma once
 
@@ -17,6 +20,8 @@ namespace plansim {
 struct ChunkCost {
     Phase forward;
     Phase backward;
+    Phase backward_input;
+    Phase backward_weight;
     Phase recompute;
     std::int64_t parameters = 0;
     Bytes boundary;  // leaving the chunk forward

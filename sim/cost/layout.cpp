@@ -23,9 +23,12 @@ std::vector<Group> Layout::groups(Axis axis, int replica, int stage) const {
 
 Group Layout::dp_group(int tp_rank, int stage) const {
     Group group;
+    const int owner = owner_of(stage);
     for (int replica = 0; replica < plan_.dp; ++replica)
-        for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
-            group.push_back(plan_.device_of({tp_rank, cp_rank, replica, stage}));
+        for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank) {
+            group.push_back(plan_.device_of({tp_rank, cp_rank, replica, owner}));
+            if (plan_.copies() > 1) group.push_back(plan_.device_of({tp_rank, cp_rank, replica, plan_.pp - 1 - owner}));
+        }
     return group;
 }
 

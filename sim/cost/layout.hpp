@@ -3,6 +3,7 @@
 // replica: its devices run the same instructions in lockstep, because every layer synchronises them.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/collective/collective.hpp"
@@ -23,7 +24,12 @@ class Layout {
     [[nodiscard]] Group devices(int replica, int stage) const;
     /// The groups of an axis that a worker consists of: its tp groups (one per cp rank) or cp groups (one per tp rank).
     [[nodiscard]] std::vector<Group> groups(Axis axis, int replica, int stage) const;
-    /// Devices that hold the same parameters: the cp ranks of every replica.
+    /// The stage that keeps the books of a stage's parameters: its own, or under DualPipe the first of the two stages
+    /// that hold the same ones.
+    [[nodiscard]] int owner_of(int stage) const {
+        return plan_.copies() > 1 ? std::min(stage, plan_.pp - 1 - stage) : stage;
+    }
+    /// Devices that hold the same parameters: the cp ranks of every replica (and of the stage's twin under DualPipe).
     [[nodiscard]] Group dp_group(int tp_rank, int stage) const;
     /// All dp groups of a stage: they reduce at the same time.
     [[nodiscard]] std::vector<Group> dp_groups(int stage) const;

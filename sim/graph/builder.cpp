@@ -43,6 +43,7 @@ BlockBuilder::Vertex BlockBuilder::gemm(const std::string& name, MatrixShape sha
     // The weight gradient is accumulated in fp32: 4 bytes read and 4 written per element.
     Operator data = make(".data_gradient", {shape.batch, shape.m, shape.k, shape.n}, 2);
     Operator weight = make(".weight_gradient", {shape.batch, shape.n, shape.k, shape.m}, 8);
+    weight.weight_share = 1;
     return add(forward, {data, weight}, inputs, output);
 }
 

@@ -22,17 +22,24 @@ class ChunkBuilder {
 
     ChunkWork build() {
         ChunkWork work;
-        const std::int64_t microbatches = plan_.microbatches();
+        const std::int64_t microbatches = plan_.shape().passes();
         const bool gathers = has_bucket(buckets_.gather_of_unit[chunk_]);
         const bool reduces = has_bucket(buckets_.reduce_of_unit[chunk_]);
-        work.forward = pass(false, false, microbatches - (gathers ? 1 : 0));
-        if (gathers) work.first_forward = pass(false, true, 1);
-        work.backward = pass(true, false, microbatches - (reduces ? 1 : 0));
-        if (reduces) work.last_backward = pass(true, true, 1);
+        work.forward = pass(PassKind::forward, false, microbatches - (gathers ? 1 : 0));
+        if (gathers) work.first_forward = pass(PassKind::forward, true, 1);
+        if (splits_backward(plan_.schedule)) {
+            work.backward_input = pass(PassKind::backward_input, false, microbatches);
+            work.backward_weight = pass(PassKind::backward_weight, false, microbatches - (reduces ? 1 : 0));
+            if (reduces) work.last_weight = pass(PassKind::backward_weight, true, 1);
+        } else {
+            work.backward = pass(PassKind::backward, false, microbatches - (reduces ? 1 : 0));
+            if (reduces) work.last_backward = pass(PassKind::backward, true, 1);
+        }
         for (std::int64_t index = range().first; index < range().last; ++index) {
             const UnitCost& cost = unit(index);
             work.forward_flops += cost.forward.flops;
             work.backward_flops += cost.recompute.flops + cost.backward.flops;
+            work.weight_flops += cost.backward_weight.flops;
             work.boundary = cost.boundary;
         }
         return work;
@@ -48,8 +55,9 @@ class ChunkBuilder {
     }
 
     /// Steps of one pass, executed `repeats` times in the iteration. `window`: beside data-parallel collectives.
-    Work pass(bool backward, bool window, std::int64_t repeats) {
+    Work pass(PassKind kind, bool window, std::int64_t repeats) {
         Work work;
+        const bool backward = kind != PassKind::forward;
         const auto units = static_cast<std::size_t>(range().size());
         const bool split = fidelity_ == Fidelity::layer || window;
         if (!split) work.emplace_back();
@@ -59,13 +67,28 @@ class ChunkBuilder {
             if (split) {
                 work.emplace_back();
                 if (window && !backward) work.back().await_bucket = buckets_.gather_of_unit[chunk_][position];
-                if (window) slow_down(work.back(), cost, backward);
+                if (window) slow_down(work.back(), cost, kind);
             }
-            if (backward) add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
-            add_phase(work, backward ? cost.backward : cost.forward, TimeClass::compute, window, repeats);
+            if (backward && kind != PassKind::backward_weight)
+                add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
+            add_phase(work, phase_of(cost, kind), TimeClass::compute, window, repeats);
             if (window && backward) work.back().release_bucket = buckets_.reduce_of_unit[chunk_][position];
         }
         return work;
+    }
+
+    static const Phase& phase_of(const UnitCost& cost, PassKind kind) {
+        switch (kind) {
+            case PassKind::forward:
+                return cost.forward;
+            case PassKind::backward_input:
+                return cost.backward_input;
+            case PassKind::backward_weight:
+                return cost.backward_weight;
+            case PassKind::backward:
+                break;
+        }
+        return cost.backward;
     }
 
     void add_phase(Work& work, const Phase& phase, TimeClass compute_class, bool window, std::int64_t repeats) {
@@ -97,7 +120,8 @@ class ChunkBuilder {
     }
 
     /// Compute that runs beside the unit's share of its data-parallel bucket is slower.
-    void slow_down(WorkStep& step, const UnitCost& cost, bool backward) {
+    void slow_down(WorkStep& step, const UnitCost& cost, PassKind kind) {
+        const bool backward = kind != PassKind::forward;
         Seconds collectives;
         double parameters = 0;
         for (const Bucket& bucket : buckets_.buckets) {
@@ -109,7 +133,8 @@ class ChunkBuilder {
         const Software& software = model_.scenario().software;
         const Bytes own = backward ? gradient_message(software, cost.parameters) : parameter_message(cost.parameters);
         const Seconds beside = parameters > 0 ? collectives * (own.as_double() / parameters) : Seconds(0);
-        const Seconds compute = backward ? cost.backward.total() + cost.recompute.total() : cost.forward.total();
+        Seconds compute = phase_of(cost, kind).total();
+        if (kind == PassKind::backward) compute += cost.recompute.total();
         const Seconds lost = std::min(beside, compute) * software.overlap_slowdown;
         (backward ? step.shares[TimeClass::compute] : step.beside_gathers) += lost;
     }

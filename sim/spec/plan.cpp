@@ -12,8 +12,13 @@
 namespace plansim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ScheduleKind>, 3> kSchedules{
-    {{"gpipe", ScheduleKind::gpipe}, {"1f1b", ScheduleKind::one_f_one_b}, {"interleaved", ScheduleKind::interleaved}}};
+constexpr std::array<std::pair<std::string_view, ScheduleKind>, 6> kSchedules{
+    {{"gpipe", ScheduleKind::gpipe},
+     {"1f1b", ScheduleKind::one_f_one_b},
+     {"interleaved", ScheduleKind::interleaved},
+     {"zb-h1", ScheduleKind::zb_h1},
+     {"zb-v", ScheduleKind::zb_v},
+     {"dualpipe", ScheduleKind::dualpipe}}};
 constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecompute{
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 
@@ -108,23 +113,54 @@ void check_model_fits(Reader& document, const Plan& plan, const Workload& worklo
                       "use sequence_parallel=off");
 }
 
+void check_chunks(Reader& document, const Plan& plan, const std::string& key) {
+    const std::string_view name = name_of(plan.schedule);
+    if (v_shaped(plan.schedule)) {
+        if (plan.vpp != 2)
+            document.fail(key, fmt::format("schedule {} has two chunks per stage, not vpp {}", name, plan.vpp),
+                          "use vpp=2 or leave it out");
+        if (plan.schedule == ScheduleKind::zb_v && plan.pp == 1)
+            document.fail("schedule", "schedule zb-v needs more than one stage", "use schedule=zb-h1");
+        return;
+    }
+    if (plan.schedule != ScheduleKind::interleaved && plan.vpp > 1)
+        document.fail(key, fmt::format("schedule {} has one chunk per stage, not vpp {}", name, plan.vpp),
+                      "use schedule=interleaved");
+    if (plan.schedule == ScheduleKind::interleaved && plan.pp == 1 && plan.vpp > 1)
+        document.fail(key, "interleaving needs more than one stage", "use vpp=1");
+}
+
 void check_schedule(Reader& document, const Plan& plan, const Workload& workload) {
     const std::string key = document.has("vpp") ? "vpp" : "schedule";
     const std::int64_t units = workload.transformer ? workload.transformer->layers : workload.chain_length();
-    if (std::int64_t{plan.pp} * plan.vpp > units)
+    const int copies = plan.schedule == ScheduleKind::dualpipe ? 2 : 1;
+    if (std::int64_t{plan.pp} * plan.vpp > units * copies)
         document.fail(document.has("pp") ? "pp" : "vpp",
                       fmt::format("{} layers cannot fill {} stages of {} chunks", units, plan.pp, plan.vpp),
-                      fmt::format("use pp x vpp <= {}", units));
-    if (plan.schedule != ScheduleKind::interleaved && plan.vpp > 1)
-        document.fail(key,
-                      fmt::format("schedule {} has one chunk per stage, not vpp {}", name_of(plan.schedule), plan.vpp),
-                      "use schedule=interleaved");
-    if (plan.schedule == ScheduleKind::interleaved && plan.vpp > 1 && plan.pp > 1 && plan.mbs > 0 && plan.dp > 0 &&
-        plan.microbatches() % plan.pp != 0)
+                      fmt::format("use pp x vpp <= {}", units * copies));
+    check_chunks(document, plan, key);
+    if (splits_backward(plan.schedule) && std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                                                      [](Recompute mode) { return mode == Recompute::full; }))
+        document.fail("recompute",
+                      fmt::format("full recomputation cannot be combined with schedule {}: what it rebuilds would have "
+                                  "to live until the weight gradients have been computed",
+                                  name_of(plan.schedule)),
+                      "one of none, selective");
+    if (plan.mbs < 1 || plan.dp < 1) return;
+    const std::int64_t microbatches = plan.microbatches();
+    if (plan.schedule == ScheduleKind::interleaved && plan.vpp > 1 && plan.pp > 1 && microbatches % plan.pp != 0)
         document.fail(key, fmt::format("the interleaved schedule needs microbatches ({}) to be a multiple of pp ({})",
-                                       plan.microbatches(), plan.pp));
-    if (plan.schedule == ScheduleKind::interleaved && plan.pp == 1 && plan.vpp > 1)
-        document.fail(key, "interleaving needs more than one stage", "use vpp=1");
+                                       microbatches, plan.pp));
+    if (plan.schedule != ScheduleKind::dualpipe) return;
+    if (plan.pp % 2 != 0)
+        document.fail(document.has("pp") ? "pp" : "schedule",
+                      fmt::format("dualpipe pairs stage s with stage pp - 1 - s, but pp is {}", plan.pp),
+                      "use an even pp");
+    if (microbatches % 2 != 0 || microbatches < 2 * plan.pp)
+        document.fail("schedule",
+                      fmt::format("dualpipe needs an even number of microbatches, at least 2 x pp = {}, not {}",
+                                  2 * plan.pp, microbatches),
+                      "use a larger gbs, or a smaller mbs or dp");
 }
 
 void read_placement(Reader& document, Plan& plan, const Platform& platform) {
@@ -196,12 +232,13 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     read_batch(document, plan, workload);
     plan.sequence_parallel = document.flag_or("sequence_parallel", plan.tp > 1 && software.sequence_parallel);
     if (plan.tp == 1) plan.sequence_parallel = false;
-    plan.zero =
-        static_cast<int>(document.integer_or("zero", plan.dp > 1 || plan.cp > 1 ? software.zero : 0, Range{0, 3}));
-    if (plan.zero > 1)
-        document.fail("zero", fmt::format("ZeRO-{} is not modelled yet", plan.zero), "use zero=0 or zero=1");
     plan.schedule = document.one_of_or<ScheduleKind>(
         "schedule", kSchedules, plan.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
+    if (v_shaped(plan.schedule) && !document.has("vpp")) plan.vpp = 2;
+    const bool replicated = plan.dp > 1 || plan.cp > 1 || plan.schedule == ScheduleKind::dualpipe;
+    plan.zero = static_cast<int>(document.integer_or("zero", replicated ? software.zero : 0, Range{0, 3}));
+    if (plan.zero > 1)
+        document.fail("zero", fmt::format("ZeRO-{} is not modelled yet", plan.zero), "use zero=0 or zero=1");
     read_recompute(document, plan);
     check_model_fits(document, plan, workload);
     check_schedule(document, plan, workload);
@@ -211,7 +248,7 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     if (document.has("stages"))
         read_stages(document, plan, workload);
     else
-        plan.stages = even_stages(workload, plan.pp, plan.vpp);
+        plan.stages = even_stages(workload, plan.shape());
     read_placement(document, plan, platform);
     document.finish();
     return plan;
@@ -230,32 +267,33 @@ std::string summary(const Plan& plan) {
     if (plan.cp > 1) text += fmt::format(" cp={}", plan.cp);
     if (plan.ep > 1) text += fmt::format(" ep={}", plan.ep);
     if (plan.vpp > 1) text += fmt::format(" vpp={}", plan.vpp);
-    if (plan.schedule != ScheduleKind::one_f_one_b && plan.pp > 1)
+    if (plan.schedule != ScheduleKind::one_f_one_b && (plan.pp > 1 || splits_backward(plan.schedule)))
         text += fmt::format(" schedule={}", name_of(plan.schedule));
     const bool uniform =
         std::adjacent_find(plan.recompute.begin(), plan.recompute.end(), std::not_equal_to<>()) == plan.recompute.end();
     text += fmt::format(" recompute={}", uniform ? name_of(plan.recompute.front()) : "per-stage");
     if (plan.tp > 1) text += fmt::format(" sequence_parallel={}", plan.sequence_parallel ? "on" : "off");
-    if (plan.dp > 1) text += fmt::format(" zero={}", plan.zero);
+    if (plan.dp > 1 || plan.copies() > 1) text += fmt::format(" zero={}", plan.zero);
     return text;
 }
 
-std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, int pp, int vpp) {
+std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, const PipelineShape& shape) {
     const std::int64_t length = workload.chain_length();
     const bool transformer = workload.transformer.has_value();
     const std::int64_t layers = transformer ? workload.transformer->layers : length;
-    const std::int64_t parts = std::int64_t{pp} * vpp;
+    const std::int64_t parts = shape.virtual_stages() / shape.copies();
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(parts), layers / parts);
     // What is left over goes to the inner virtual stages first, one each: the outer ones also hold embedding and head.
     for (std::int64_t extra = 0; extra < layers % parts; ++extra)
         ++sizes[static_cast<std::size_t>(extra < parts - 2 ? extra + 1 : 0)];
-    std::vector<std::vector<ChainRange>> stages(static_cast<std::size_t>(pp));
+    std::vector<std::vector<ChainRange>> stages(static_cast<std::size_t>(shape.stages));
     std::int64_t first = 0;
-    for (std::int64_t part = 0; part < parts; ++part) {
-        std::int64_t last = first + sizes[static_cast<std::size_t>(part)];
-        if (transformer && part == 0) ++last;          // embedding
-        if (transformer && part == parts - 1) ++last;  // head
-        stages[static_cast<std::size_t>(part % pp)].push_back({first, last});
+    for (int part = 0; part < shape.virtual_stages(); ++part) {
+        if (shape.source(part, false) < 0) first = 0;
+        std::int64_t last = first + sizes[static_cast<std::size_t>(part % parts)];
+        if (transformer && shape.source(part, false) < 0) ++last;  // embedding
+        if (transformer && shape.target(part, false) < 0) ++last;  // head
+        stages[static_cast<std::size_t>(shape.stage_of(part))].push_back({first, last});
         first = last;
     }
     return stages;

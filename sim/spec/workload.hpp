@@ -51,6 +51,7 @@ struct GraphNode {
     bool matrix = true;  // runs on the matrix units (else on the vector units at the fp32 rate)
     Flops forward_flops;
     Flops backward_flops;  // default: twice forward if there are parameters or it is a matrix operator, else once
+    Flops weight_flops;    // part of it that computes weight gradients; default: what exceeds forward if there are any
     Bytes reads;           // activations read by the forward pass
     Bytes writes;          // activations written by the forward pass
     std::int64_t parameters = 0;

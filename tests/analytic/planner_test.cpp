@@ -267,7 +267,7 @@ TEST(Search, NoPlanIsSlowerThanTheEvenSplitOfItsDegrees) {
         Bench bench(scenario);
         for (const Candidate& candidate : search_all(bench).best) {
             Plan even = candidate.plan;
-            even.stages = even_stages(scenario.workload, even.pp, even.vpp);
+            even.stages = even_stages(scenario.workload, even.shape());
             const Estimate other = estimate(bench.model, even);
             if (other.shortfall) continue;
             EXPECT_LE(candidate.estimate.iteration_time.value(), other.iteration_time.value() * (1 + 1e-12))

@@ -19,8 +19,8 @@ double least_time(CostModel& model, const Plan& plan) {
     for (int stage = 0; stage < plan.pp; ++stage) {
         double time = 0;
         for (int chunk = 0; chunk < plan.vpp; ++chunk)
-            time += chunk_cost(model, plan, chunk * plan.pp + stage).total().value();
-        most = std::max(most, time * static_cast<double>(plan.microbatches()));
+            time += chunk_cost(model, plan, plan.shape().virtual_stage(stage, chunk)).total().value();
+        most = std::max(most, time * static_cast<double>(plan.shape().passes()));
     }
     return most;
 }

@@ -68,6 +68,7 @@ Workload random_graph() {
         node.parameters = pick(0, 1'000'000);
         node.forward_flops = Flops(pick_real(0, 1e10));
         node.backward_flops = Flops(pick_real(0, 2e10));
+        node.weight_flops = node.backward_flops * pick_real(0, 1);
         node.reads = Bytes(pick(0, 10'000'000));
         node.writes = Bytes(pick(0, 10'000'000));
         node.output = Bytes(pick(0, 10'000'000));
