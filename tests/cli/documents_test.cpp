@@ -305,6 +305,43 @@ TEST(Documents, StagesMustHoldEveryLayerOnce) {
                          "FILE:2:1: error: stages: 'a' is not a range of layers; write it like '0-9'");
 }
 
+TEST(Documents, SplitSchedulesSayWhatTheyNeed) {
+    expect_plan_rejected("pp: 2\nschedule: zb-h1\nvpp: 2\n",
+                         "FILE:3:1: error: vpp: schedule zb-h1 has one chunk per stage, not vpp 2; use "
+                         "schedule=interleaved");
+    expect_plan_rejected("pp: 2\nschedule: zb-v\nvpp: 3\n",
+                         "FILE:3:1: error: vpp: schedule zb-v has two chunks per stage, not vpp 3; use vpp=2 or leave "
+                         "it out");
+    expect_plan_rejected("schedule: zb-v\n",
+                         "FILE:1:1: error: schedule: schedule zb-v needs more than one stage; use schedule=zb-h1");
+    expect_plan_rejected("pp: 2\nschedule: zb-h1\nrecompute: full\n",
+                         "FILE:3:1: error: recompute: full recomputation cannot be combined with schedule zb-h1: what "
+                         "it rebuilds would have to live until the weight gradients have been computed; one of none, "
+                         "selective");
+    expect_plan_rejected("pp: 1\nschedule: dualpipe\n",
+                         "FILE:1:1: error: pp: dualpipe pairs stage s with stage pp - 1 - s, but pp is 1; use an even "
+                         "pp");
+    expect_plan_rejected("pp: 4\nschedule: dualpipe\nmbs: 1\ngbs: 12\n",
+                         "FILE:2:1: error: schedule: dualpipe needs an even number of microbatches, at least 2 x pp = "
+                         "8, not 6; use a larger gbs, or a smaller mbs or dp");
+    expect_plan_rejected("pp: 2\nschedule: dualpipe\nmbs: 1\ngbs: 20\n",
+                         "FILE:2:1: error: schedule: dualpipe needs an even number of microbatches, at least 2 x pp = "
+                         "4, not 5; use a larger gbs, or a smaller mbs or dp");
+    expect_plan_rejected("schedule: zbh1\n",
+                         "FILE:1:1: error: schedule: unknown value 'zbh1'; did you mean 'zb-h1'? (one of gpipe, 1f1b, "
+                         "interleaved, zb-h1, zb-v, dualpipe)");
+}
+
+// Stages are listed device by device: the first chunk and the one of the way back, or of the other direction.
+TEST(Documents, StagesOfVShapedSchedulesAreCheckedAlongTheChain) {
+    expect_plan_rejected("pp: 2\nschedule: zb-v\nstages: [0-5, 6-11, 12-17, 18-23]\n",
+                         "FILE:3:1: error: stages: stage 1 chunk 0 starts at layer 12, but layer 6 is next; layer 6 is "
+                         "in no stage");
+    expect_plan_rejected("pp: 2\nschedule: dualpipe\nstages: [0-11, 12-23, 12-23, 0-10]\n",
+                         "FILE:3:1: error: stages: stage 1 chunk 1 holds '0-10', but stage 0 chunk 0 holds '0-11'; "
+                         "both copies of dualpipe are cut alike");
+}
+
 TEST(Documents, PlacementMustBeARankOrderOrEveryDeviceOnce) {
     expect_plan_rejected(
         "placement: tp-dp\n",
