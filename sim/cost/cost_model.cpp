@@ -121,13 +121,18 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     return result;
 }
 
-/// The weight gradients take their products and the accumulation into the gradient buffer, and of the time that the host
-/// adds the share that they have of the device time. Everything else has to come first.
+/// The weight gradients take their products and the accumulation into the gradient buffer; everything else has to come
+/// first. The host launches both parts, each its share of the operators; as device and host time combine for each part
+/// by itself, the two take a little longer than the whole where the host is close to limiting.
 void CostModel::split_backward(const Block& block, const Plan& plan, UnitCost& cost) const {
     Phase& weight = cost.backward_weight;
+    double operators = 0;
+    double delayed = 0;
     for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
         const Operator& op = block.graph[vertex];
-        if (op.weight_share == 0) continue;
+        if (op.pass != Pass::backward || op.kind == OperatorKind::collective) continue;
+        operators += 1;
+        delayed += op.weight_share;
         weight.compute += kernels_.time(op) * op.weight_share;
         weight.flops += op.flops * op.weight_share;
     }
@@ -135,12 +140,13 @@ void CostModel::split_backward(const Block& block, const Plan& plan, UnitCost& c
         weight.compute +=
             kernels_.memory_time(scenario_.software.accumulation_bytes * static_cast<double>(block.parameters));
     weight.compute *= straggler_factor();
-    const Seconds device = cost.backward.total() - cost.backward.other;
-    if (device > Seconds(0)) weight.other = cost.backward.other * (weight.compute / device);
-    cost.backward_input = cost.backward;
-    cost.backward_input.compute -= weight.compute;
-    cost.backward_input.other -= weight.other;
-    cost.backward_input.flops -= weight.flops;
+    Phase& input = cost.backward_input;
+    input = cost.backward;
+    input.compute -= weight.compute;
+    input.flops -= weight.flops;
+    const double share = operators > 0 ? delayed / operators : 0;
+    add_host_time(input, block.kind, kBackwardHost * (1 - share), plan.tp);
+    add_host_time(weight, block.kind, kBackwardHost * share, plan.tp);
 }
 
 /// Tensor-parallel collectives hide behind their products (which takes sequence parallelism: an all-reduce cannot be

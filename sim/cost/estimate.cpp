@@ -93,51 +93,64 @@ Seconds boundary_transfer(CostModel& model, const Plan& plan, int front) {
 struct StageTimes {
     Seconds compute;  // of one microbatch, all chunks that it passes, both passes
     Seconds sends;    // of one microbatch
-    Seconds ramp;     // added to filling and draining the pipeline, unless the stage is the slowest
+    Seconds forward;  // the parts of `compute`; recomputation belongs to the backward pass of the input
+    Seconds input;
+    Seconds weight;
     Seconds data_parallel;
     Seconds optimizer;
 };
 
-/// What a stage adds to filling and draining under a schedule that splits the backward pass: from the forward, B and W
-/// passes of the chunks that a microbatch visits there (under DualPipe one of the two: their mean).
-Seconds split_ramp(const Plan& plan, Seconds forward, Seconds input, Seconds weight) {
+/// What a stage adds to filling and draining under a schedule that splits the backward pass; `delayed` is the W pass of
+/// the slowest stage, which fills the gaps.
+Seconds split_ramp(const Plan& plan, const StageTimes& stage, Seconds delayed) {
     switch (plan.schedule) {
         case ScheduleKind::zb_h1:
-            return std::max(forward, forward + input - weight);
+            return std::max(stage.forward, stage.forward + stage.input - delayed);
         case ScheduleKind::zb_v:
             // No stage waits if F = B = W, but the gradient norm makes the first stage wait for the last, which started
             // p - 1 forward passes of a chunk later. The other terms are those of the order where the times differ.
-            return std::max({forward, input, (input - weight) * 2}) / 2;
+            return std::max({stage.forward, stage.input, (stage.input - delayed) * 2}) / 2;
         case ScheduleKind::dualpipe:
             // Published for the whole pipeline, spread over the stages; a pair takes F + B.
-            return std::max(forward * 2, forward + input * 2 - weight) * (0.5 * plan.pp - 1) / (plan.pp - 1.0);
+            return std::max(stage.forward * 2, stage.forward + stage.input * 2 - delayed) * (0.5 * plan.pp - 1) /
+                   (plan.pp - 1.0);
         default:
             return Seconds(0);
     }
+}
+
+/// Time beyond m * t_max: the longest over all stages of their own work and what the others add to it. Fewer microbatches
+/// than stages leave fewer weight gradients to fill gaps with.
+Seconds split_bubble(const Plan& plan, const std::vector<StageTimes>& stages, Seconds bottleneck) {
+    const auto microbatches = static_cast<double>(plan.microbatches());
+    const double fillers = std::min(1.0, (microbatches - 1) / std::max(1, plan.pp - 1));
+    Seconds longest;
+    for (const StageTimes& slowest : stages) {
+        Seconds total = slowest.compute * microbatches;
+        for (const StageTimes& other : stages)
+            if (&other != &slowest) total += split_ramp(plan, other, slowest.weight * fillers);
+        longest = std::max(longest, total);
+    }
+    return longest - bottleneck * microbatches;
 }
 
 StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
     StageTimes times;
     std::vector<ChunkCost> chunks;
     std::int64_t parameters = 0;
-    Seconds forward;
-    Seconds input;
-    Seconds weight;
     for (int chunk = 0; chunk < plan.vpp; ++chunk) {
         const int virtual_stage = plan.shape().virtual_stage(stage, chunk);
         chunks.push_back(chunk_cost(model, plan, virtual_stage));
         const ChunkCost& cost = chunks.back();
-        times.compute += cost.total() / plan.copies();
-        forward += cost.forward.total() / plan.copies();
-        input += (cost.backward_input.total() + cost.recompute.total()) / plan.copies();
-        weight += cost.backward_weight.total() / plan.copies();
+        times.forward += cost.forward.total() / plan.copies();
+        times.input += (cost.backward_input.total() + cost.recompute.total()) / plan.copies();
+        times.weight += cost.backward_weight.total() / plan.copies();
+        times.compute += cost.total(plan.schedule) / plan.copies();
         times.sends +=
             (boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1)) /
             plan.copies();
         parameters += cost.parameters;
     }
-    times.ramp =
-        splits_backward(plan.schedule) ? split_ramp(plan, forward, input, weight) : times.compute / plan.vpp;
     const DataParallel exposed = exposed_data_parallel(model, plan, stage, chunks);
     times.data_parallel = exposed.reduce + exposed.gather;
     times.optimizer = model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1);
@@ -159,13 +172,14 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     const Bytes capacity = limit.value_or(scenario.platform.accelerator.hbm_capacity);
     const bool overlap = model.sends_overlap(plan);
     Estimate result;
-    Seconds ramp_of_slowest;
+    std::vector<StageTimes> stages;
+    Seconds sum_of_stages;
     Seconds steady;  // time per microbatch once the pipeline is full
     for (int stage = 0; stage < plan.pp; ++stage) {
-        const StageTimes times = stage_times(model, plan, stage);
-        result.bubble += times.ramp;
+        stages.push_back(stage_times(model, plan, stage));
+        const StageTimes& times = stages.back();
+        sum_of_stages += times.compute;
         if (times.compute > result.bottleneck) {
-            ramp_of_slowest = times.ramp;
             result.bottleneck = times.compute;
             result.slowest_stage = stage;
         }
@@ -180,7 +194,8 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     }
     if (overlap) steady = std::max(steady, link_load(model, plan));
     const auto microbatches = static_cast<double>(plan.microbatches());
-    result.bubble -= ramp_of_slowest;
+    result.bubble = splits_backward(plan.schedule) ? split_bubble(plan, stages, result.bottleneck)
+                                                   : (sum_of_stages - result.bottleneck) / plan.vpp;
     result.p2p = (steady - result.bottleneck) * microbatches;
     for (int front = 0; front + 1 < plan.pp; ++front)
         result.p2p += boundary_transfer(model, plan, front) * 2;  // to fill and to drain the pipeline

@@ -2,7 +2,7 @@
 // The planner's closed form for one optimizer step. It assumes that stages run in lockstep and that traffic of
 // different kinds does not meet:
 //   pipeline = m * steady + bubble + transfers that fill and drain
-//   bubble   = sum over all stages but the slowest of what each adds to filling and draining (split_ramp in estimate.cpp):
+//   bubble   = sum over all stages but the slowest of what each adds to filling and draining; for equal stages
 //              1f1b, gpipe (p - 1)(F + B + W); interleaved (p - 1)(F + B + W) / v; zb-h1 (p - 1)(F + B - W);
 //              zb-v (p - 1) max(F, B) / 2; dualpipe (p / 2 - 1)(F&B + B - 3 W), in which B is all of the backward pass
 //   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link's load
@@ -25,7 +25,12 @@ struct ChunkCost {
     Phase recompute;
     std::int64_t parameters = 0;
     Bytes boundary;  // leaving the chunk forward
-    [[nodiscard]] Seconds total() const { return forward.total() + backward.total() + recompute.total(); }
+    /// All passes of one microbatch.
+    [[nodiscard]] Seconds total(ScheduleKind schedule) const {
+        const bool split = splits_backward(schedule);
+        const Seconds gradients = split ? backward_input.total() + backward_weight.total() : backward.total();
+        return forward.total() + gradients + recompute.total();
+    }
 };
 /// Collective lists are left empty in the sums.
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage);

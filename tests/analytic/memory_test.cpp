@@ -167,10 +167,14 @@ TEST(SplitBackward, LeavesTheWeightGradientsOfTheProductsToW) {
     }
 }
 
-TEST(SplitBackward, IsAsLongAsTheWholeOneAndKeepsCollectivesOutOfW) {
+// Device and host time combine as (device^4 + host^4)^(1/4), part by part: never less than for the whole.
+TEST(SplitBackward, IsAsLongAsTheWholeOneButForTheHostAndKeepsCollectivesOutOfW) {
     const Scenario scenario = realistic(small_transformer(), 1, 4);
     const UnitCost cost = unit_of(scenario, "tp=4 sequence_parallel=on", 1);
-    EXPECT_NEAR((cost.backward_input.total() + cost.backward_weight.total()) / cost.backward.total(), 1, 1e-12);
+    EXPECT_NEAR((cost.backward_input.compute + cost.backward_weight.compute) / cost.backward.compute, 1, 1e-12);
+    const Seconds both = cost.backward_input.total() + cost.backward_weight.total();
+    EXPECT_GE(both, cost.backward.total());
+    EXPECT_LE(both, cost.backward.total() * 1.05);
     EXPECT_EQ(cost.backward_input.collectives, cost.backward.collectives);
     EXPECT_TRUE(cost.backward_weight.collectives.empty());
     EXPECT_EQ(cost.backward_weight.tp_exposed, Seconds(0));

@@ -31,7 +31,7 @@ std::optional<double> judge(CostModel& model, const Plan& plan, Bytes capacity) 
     double slowest = 0;
     for (int stage = 0; stage < plan.pp; ++stage) {
         if (stage_peak(model, plan, stage).total() > capacity) return std::nullopt;
-        slowest = std::max(slowest, chunk_cost(model, plan, stage).total().value());
+        slowest = std::max(slowest, chunk_cost(model, plan, stage).total(plan.schedule).value());
     }
     return slowest;
 }

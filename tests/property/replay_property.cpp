@@ -19,7 +19,7 @@ double least_time(CostModel& model, const Plan& plan) {
     for (int stage = 0; stage < plan.pp; ++stage) {
         double time = 0;
         for (int chunk = 0; chunk < plan.vpp; ++chunk)
-            time += chunk_cost(model, plan, plan.shape().virtual_stage(stage, chunk)).total().value();
+            time += chunk_cost(model, plan, plan.shape().virtual_stage(stage, chunk)).total(plan.schedule).value();
         most = std::max(most, time * static_cast<double>(plan.shape().passes()));
     }
     return most;
