@@ -79,7 +79,7 @@ class CostModel {
     /// All-gather over tp at the receiver that puts a boundary together again which was split for the way.
     [[nodiscard]] Seconds regather_time(const Plan& plan, Bytes boundary);
     /// True if a stage computes on while it sends; else it waits until the transfer has ended.
-    [[nodiscard]] bool sends_overlap(const Plan& plan) const { 
+    [[nodiscard]] bool sends_overlap(const Plan& plan) const {
         return scenario_.software.pp_overlap && (plan.vpp > 1 || splits_backward(plan.schedule));
     }
     /// Bytes that each tp rank sends over a stage boundary.

@@ -119,8 +119,8 @@ Seconds split_ramp(const Plan& plan, const StageTimes& stage, Seconds delayed) {
     }
 }
 
-/// Time beyond m * t_max: the longest over all stages of their own work and what the others add to it. Fewer microbatches
-/// than stages leave fewer weight gradients to fill gaps with.
+/// Time beyond m * t_max: the longest over all stages of their own work and what the others add to it. Fewer
+/// microbatches than stages leave fewer weight gradients to fill gaps with.
 Seconds split_bubble(const Plan& plan, const std::vector<StageTimes>& stages, Seconds bottleneck) {
     const auto microbatches = static_cast<double>(plan.microbatches());
     const double fillers = std::min(1.0, (microbatches - 1) / std::max(1, plan.pp - 1));

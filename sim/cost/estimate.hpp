@@ -2,10 +2,12 @@
 // The planner's closed form for one optimizer step. It assumes that stages run in lockstep and that traffic of
 // different kinds does not meet:
 //   pipeline = m * steady + bubble + transfers that fill and drain
-//   bubble   = sum over all stages but the slowest of what each adds to filling and draining; for equal stages
-//              1f1b, gpipe (p - 1)(F + B + W); interleaved (p - 1)(F + B + W) / v; zb-h1 (p - 1)(F + B - W);
-//              zb-v (p - 1) max(F, B) / 2; dualpipe (p / 2 - 1)(F&B + B - 3 W), in which B is all of the backward pass
-//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link's load
+//   bubble   = what all stages but the slowest add to filling and draining. F, B, W forward, backward (of the input
+//              alone) and weight gradients of a stage; equal stages:
+//              1f1b, gpipe  (p - 1)(F + B + W)    interleaved  (p - 1)(F + B + W) / v
+//              zb-h1        (p - 1)(F + B - W)    dualpipe     (p / 2 - 1)(F + 2 B - W)
+//              zb-v         (p - 1) F / 2 if F = B = W: no stage waits but for the barrier of the gradient norm
+//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link
 //   step     = pipeline + exposed data-parallel time + optimizer + fixed host time
 // The replay has none of these assumptions; reports show both.
 #pragma once

@@ -45,10 +45,11 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
     const std::int64_t in_flight = chunks_in_flight(plan.shape(), stage);
     // GPipe runs all forward passes first, so that the logits of every microbatch wait for their backward pass.
     double logits_in_flight = plan.schedule == ScheduleKind::gpipe ? static_cast<double>(in_flight) : 1;
-    // ZB-H1 keeps the weight gradients of `stage` microbatches back; where zb-v and dualpipe have the head, W follows B.
+    // ZB-H1 keeps the weight gradients of `stage` microbatches back; where zb-v and dualpipe have the head, W follows
+    // B.
     if (plan.schedule == ScheduleKind::zb_h1)
-        logits_in_flight += static_cast<double>(std::min<std::int64_t>(stage, plan.microbatches() - 1)) *
-                            delayed_share(software);
+        logits_in_flight +=
+            static_cast<double>(std::min<std::int64_t>(stage, plan.microbatches() - 1)) * delayed_share(software);
     StagePeak peak;
     peak.weights = Bytes::rounded(load.parameters * kWeightBytes * slack);
     peak.gradients = Bytes::rounded(load.parameters * static_cast<double>(software.gradient_bytes) * slack);
@@ -93,7 +94,8 @@ std::int64_t chunks_in_flight(const PipelineShape& shape, int stage) {
             return microbatches;
         case ScheduleKind::interleaved:
             if (shape.chunks > 1)
-                return std::min(microbatches * shape.chunks, 2 * (stages - stage - 1) + (shape.chunks - 1) * stages + 1);
+                return std::min(microbatches * shape.chunks,
+                                2 * (stages - stage - 1) + (shape.chunks - 1) * stages + 1);
             [[fallthrough]];
         case ScheduleKind::one_f_one_b:
             return std::min(microbatches, stages - stage);

@@ -6,8 +6,8 @@
 // gradients, 12 bytes of fp32 weights and moments per parameter, the last shared by the dp ranks under ZeRO-1.
 //
 // Split backward pass: all activations are kept until W. What B could free (inside of attention, inputs of norms) is
-// about what it adds for W (gradients of the products' outputs): 34 against 32 bytes per token and hidden element (Qi et
-// al. 2023, table 1). Of the logits a 16-bit gradient is kept; what selective recomputation rebuilds is freed by B.
+// about what it adds for W (gradients of the products' outputs): 34 against 32 bytes per token and hidden element (Qi
+// et al. 2023, table 1). Of the logits a 16-bit gradient is kept; what selective recomputation rebuilds is freed by B.
 #pragma once
 
 #include "sim/cost/cost_model.hpp"
@@ -39,8 +39,8 @@ struct StagePeak {
 StageMemory stage_memory(CostModel& model, const Plan& plan, int stage);
 
 /// Chunks of microbatches whose activations a stage holds at most: gpipe m, 1f1b min(m, pp - stage), interleaved
-/// min(m * vpp, 2 (pp - stage - 1) + (vpp - 1) pp + 1) chunks; with a split backward pass until the weight gradients are
-/// computed: zb-h1 min(m, pp), zb-v min(m, 2 pp - stage - 1) + min(m, stage + 1) of half a stage, dualpipe pp + 1.
+/// min(m * vpp, 2 (pp - stage - 1) + (vpp - 1) pp + 1) chunks; with a split backward pass until the weight gradients
+/// are computed: zb-h1 min(m, pp), zb-v min(m, 2 pp - stage - 1) + min(m, stage + 1) of half a stage, dualpipe pp + 1.
 std::int64_t chunks_in_flight(const PipelineShape& shape, int stage);
 
 /// Sums over the units that a stage holds, all chunks together.

@@ -95,8 +95,8 @@ class Replayer {
     [[nodiscard]] StageBuckets& buckets_of(int stage) {
         return buckets_[static_cast<std::size_t>(layout_.owner_of(stage))];
     }
-    /// Under DualPipe stages s and pp - 1 - s hold the same parameters and reduce them together: the second one uses the
-    /// buckets of the first, in which its chunks stand the other way round.
+    /// Under DualPipe stages s and pp - 1 - s hold the same parameters and reduce them together: the second one uses
+    /// the buckets of the first, in which its chunks stand the other way round.
     [[nodiscard]] StageBuckets stage_buckets(int stage) {
         const int owner = layout_.owner_of(stage);
         if (owner == stage) return make_buckets(model_, plan_, stage);
@@ -259,8 +259,8 @@ class Replayer {
     void end_pass(Worker& worker) {
         worker.work = nullptr;
         const Instruction& at = *worker.current;
-        const Bytes freed = freed_by(at.kind, memory_[static_cast<std::size_t>(worker.stage)],
-                                     static_cast<std::size_t>(at.chunk));
+        const Bytes freed =
+            freed_by(at.kind, memory_[static_cast<std::size_t>(worker.stage)], static_cast<std::size_t>(at.chunk));
         if (freed > Bytes(0)) worker.ledger.free(engine_.now(), MemoryTag::activations, freed);
         record_slice(index_of(worker), slice_of(at.kind), at.chunk, at.microbatch, worker.pass_start);
     }

@@ -37,7 +37,7 @@ struct ChunkWork {
     Flops forward_flops;
     Flops backward_flops;
     Flops weight_flops;  // part of backward_flops that a split backward pass leaves for W
-    Bytes boundary;  // leaving the chunk forward
+    Bytes boundary;      // leaving the chunk forward
 };
 
 /// A message that has arrived and was not consumed yet.

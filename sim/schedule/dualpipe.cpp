@@ -33,13 +33,13 @@ class DualPipe {
         const PatternPass far_backward{PassKind::backward, far()};
         const PatternPass near_joined{PassKind::forward, near_, true};
         const PatternPass far_joined{PassKind::forward, far(), true};
-        order_->repeat(2 * inner_, {near_forward});                   // step 1
-        order_->repeat(depth_ + 1, {near_forward, far_forward});      // step 2
-        order_->repeat(inner_, {{PassKind::backward_input, far()},    // step 3
+        order_->repeat(2 * inner_, {near_forward});                 // step 1
+        order_->repeat(depth_ + 1, {near_forward, far_forward});    // step 2
+        order_->repeat(inner_, {{PassKind::backward_input, far()},  // step 3
                                 {PassKind::backward_weight, far()},
                                 far_forward});
         std::int64_t steady = microbatches_ - stages_ + depth_ + 1;  // step 4
-        if (inner_ == 0) {  // the middle stages do not join their first pair
+        if (inner_ == 0) {                                           // the middle stages do not join their first pair
             order_->repeat(1, {near_forward, far_backward, far_joined, near_backward});
             --steady;
         }

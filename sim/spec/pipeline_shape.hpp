@@ -43,7 +43,8 @@ struct PipelineShape {
     [[nodiscard]] int copies() const { return kind == ScheduleKind::dualpipe ? 2 : 1; }
     /// Microbatches that pass each chunk; they are counted from 0 in each copy.
     [[nodiscard]] std::int64_t passes() const { return microbatches / copies(); }
-    /// The virtual stage whose output is the input of `virtual_stage` (backward: its gradient); -1 where a chain starts.
+    /// The virtual stage whose output is the input of `virtual_stage` (backward: its gradient); -1 where a chain
+    /// starts.
     [[nodiscard]] int source(int virtual_stage, bool backward) const {
         const int length = virtual_stages() / copies();
         const int position = virtual_stage % length;

@@ -80,8 +80,8 @@ struct Plan {
 
 /// Reads a plan document or an inline plan, fills in what is left out and checks it against the other documents.
 /// Defaults: degrees 1 except dp = devices / (tp * pp * cp), gbs of the workload, schedule 1f1b (interleaved if
-/// vpp > 1), vpp 2 for zb-v and dualpipe, recompute none, the profile's sequence_parallel and zero, stages as even as possible, Megatron's rank
-/// order.
+/// vpp > 1), vpp 2 for zb-v and dualpipe, recompute none, the profile's sequence_parallel and zero, stages as even as
+/// possible, Megatron's rank order.
 Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
 std::string to_yaml(const Plan& plan, const Workload& workload);
 /// The keys of a plan document in order, for any writer.

@@ -115,8 +115,8 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
         if (virtual_stage >= shape.stages && shape.copies() > 1 &&
             plan.range(virtual_stage) != plan.range(virtual_stage - shape.stages))
             return document.fail("stages",
-                                 fmt::format("stage {} chunk 1 holds '{}', but stage {} chunk 0 holds '{}'", stage, text,
-                                             virtual_stage - shape.stages,
+                                 fmt::format("stage {} chunk 1 holds '{}', but stage {} chunk 0 holds '{}'", stage,
+                                             text, virtual_stage - shape.stages,
                                              texts[static_cast<std::size_t>(virtual_stage - shape.stages)][0]),
                                  "both copies of dualpipe are cut alike");
     }

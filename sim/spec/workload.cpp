@@ -237,11 +237,12 @@ void write_graph(YamlWriter& out, const ExplicitGraph& graph) {
     out.begin("graph");
     out.begin("nodes");
     for (const auto& node : graph.nodes)
-        out.item(fmt::format(
-            "{{name: {}, matrix: {}, forward_flops: {}, backward_flops: {}, weight_flops: {}, reads: {}, "
-            "writes: {}, parameters: {}, output: {}, saved: {}}}",
-            YamlWriter::quoted(node.name), node.matrix, to_text(node.forward_flops), to_text(node.backward_flops),
-            to_text(node.weight_flops), to_text(node.reads), to_text(node.writes), node.parameters, to_text(node.output), to_text(node.saved)));
+        out.item(
+            fmt::format("{{name: {}, matrix: {}, forward_flops: {}, backward_flops: {}, weight_flops: {}, reads: {}, "
+                        "writes: {}, parameters: {}, output: {}, saved: {}}}",
+                        YamlWriter::quoted(node.name), node.matrix, to_text(node.forward_flops),
+                        to_text(node.backward_flops), to_text(node.weight_flops), to_text(node.reads),
+                        to_text(node.writes), node.parameters, to_text(node.output), to_text(node.saved)));
     out.end();
     if (!graph.edges.empty()) {
         out.begin("edges");

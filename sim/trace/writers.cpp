@@ -77,7 +77,8 @@ void write_trace(std::ostream& out, const ReplayRecord& record, const Plan& plan
             events.add(
                 R"json({{"ph":"X","pid":{},"tid":{},"name":"{}","cat":"{}","ts":{},"dur":{},"args":{{"chunk":{},"virtual_stage":{}}}}})json",
                 device, is_communication(slice.kind) ? kCommunicationThread : kComputeThread, title,
-                name_of(slice.kind), start, duration, slice.chunk, plan.shape().virtual_stage(worker.stage, slice.chunk));
+                name_of(slice.kind), start, duration, slice.chunk,
+                plan.shape().virtual_stage(worker.stage, slice.chunk));
     }
     for (const WorkerRecord& worker : record.workers)
         for (const MemorySample& sample : worker.memory) {

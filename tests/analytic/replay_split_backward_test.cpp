@@ -73,8 +73,8 @@ double inner_wait(const ReplayRecord& record, double work) {
     return most;
 }
 
-// Two chunks a stage, F = B = W = 4: from its first to its last pass every stage works for m x 2 x 12 ticks. Stage p - 1
-// starts (p - 1) F after stage 0, so that the step is that much longer.
+// Two chunks a stage, F = B = W = 4: from its first to its last pass every stage works for m x 2 x 12 ticks. Stage p -
+// 1 starts (p - 1) F after stage 0, so that the step is that much longer.
 TEST(SplitBubble, OfZbVIsZeroWithinEveryStageIfForwardAndBothBackwardPassesAreEqual) {
     for (const int pp : {2, 3, 4, 8})
         for (const int microbatches : {2 * pp, 2 * pp + 1, 4 * pp}) {
@@ -136,10 +136,8 @@ TEST(SplitEstimate, IsTheReplayWhereNothingIsSent) {
 // each once forward and once backward.
 TEST(SplitBoundary, LinksCarryEveryBoundaryTwicePerMicrobatch) {
     const std::int64_t boundary = 1'000'003;
-    for (const auto& [schedule, chunks, crossings] :
-         {std::tuple{"zb-h1", 1, 3}, {"zb-v", 2, 6}, {"dualpipe", 1, 3}}) {
-        const ReplayRecord record =
-            replay_apart(row(4, chunks, {1, 1, 1}, 8, Bytes(boundary)), text(4, schedule));
+    for (const auto& [schedule, chunks, crossings] : {std::tuple{"zb-h1", 1, 3}, {"zb-v", 2, 6}, {"dualpipe", 1, 3}}) {
+        const ReplayRecord record = replay_apart(row(4, chunks, {1, 1, 1}, 8, Bytes(boundary)), text(4, schedule));
         EXPECT_EQ(bytes_over(record, "nic0.up"), 8 * crossings * 2 * boundary) << schedule;
         EXPECT_EQ(bytes_over(record, "nic0.down"), 8 * crossings * 2 * boundary) << schedule;
     }
@@ -155,8 +153,8 @@ TEST(SplitBoundary, OverlappedSendsAreNotWaitedFor) {
 
 // Passes of the timeline: m forward, m B and m W on each of two chunks.
 TEST(SplitTrace, HasASliceForEveryPass) {
-    const ReplayRecord record = replay_apart(row(2, 2, {1, 1, 1}, 4), text(2, "zb-v"),
-                                             {Fidelity::layer, Replicas::automatic, true});
+    const ReplayRecord record =
+        replay_apart(row(2, 2, {1, 1, 1}, 4), text(2, "zb-v"), {Fidelity::layer, Replicas::automatic, true});
     for (const SliceKind kind : {SliceKind::forward, SliceKind::backward_input, SliceKind::backward_weight})
         EXPECT_EQ(std::count_if(record.slices.begin(), record.slices.end(),
                                 [&](const Slice& slice) { return slice.worker == 1 && slice.kind == kind; }),

@@ -167,8 +167,11 @@ TEST(Schedule, JoinedPassesReceiveFirstAndSendLast) {
     const Stream stream = streams_of({kDualpipe, 2, 2, 4})[0];
     const auto first = std::find(stream.begin(), stream.end(), Instruction{K::receive_forward, 1, 1});
     ASSERT_NE(first, stream.end());
-    const Stream expected{{K::receive_forward, 1, 1}, {K::receive_backward, 0, 0}, {K::forward, 1, 1},
-                          {K::backward_input, 0, 0},  {K::backward_weight, 0, 0}};
+    const Stream expected{{K::receive_forward, 1, 1},
+                          {K::receive_backward, 0, 0},
+                          {K::forward, 1, 1},
+                          {K::backward_input, 0, 0},
+                          {K::backward_weight, 0, 0}};
     EXPECT_EQ(Stream(first, first + 5), expected);
 }
 
@@ -196,9 +199,8 @@ std::int64_t most_in_flight(const PipelineShape& shape, int stage) {
 
 /// Shapes of all schedules that are legal for these degrees.
 std::vector<PipelineShape> legal_shapes(int stages, std::int64_t microbatches) {
-    std::vector<PipelineShape> shapes{{kOneFOneB, stages, 1, microbatches},
-                                      {kGpipe, stages, 1, microbatches},
-                                      {kZbH1, stages, 1, microbatches}};
+    std::vector<PipelineShape> shapes{
+        {kOneFOneB, stages, 1, microbatches}, {kGpipe, stages, 1, microbatches}, {kZbH1, stages, 1, microbatches}};
     for (const int chunks : {2, 3, 5})
         if (stages > 1 && microbatches % stages == 0) shapes.push_back({kInterleaved, stages, chunks, microbatches});
     if (stages > 1) shapes.push_back({kZbV, stages, 2, microbatches});
