@@ -108,7 +108,8 @@ Seconds split_ramp(const Plan& plan, const StageTimes& stage, Seconds delayed) {
             return std::max(stage.forward, stage.forward + stage.input - delayed);
         case ScheduleKind::zb_v:
             // No stage waits if F = B = W, but the gradient norm makes the first stage wait for the last, which started
-            // p - 1 forward passes of a chunk later. The other terms are those of the order where the times differ.
+            // p - 1 forward passes of a chunk later. The other terms are not published: they were fitted to runs of the
+            // order with unequal times, and are exact for some ratios only.
             return std::max({stage.forward, stage.input, (stage.input - delayed) * 2}) / 2;
         case ScheduleKind::dualpipe:
             // Published for the whole pipeline, spread over the stages; a pair takes F + B.

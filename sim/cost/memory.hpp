@@ -5,9 +5,9 @@
 // recomputation + logits + two boundary tensors). Adam in mixed precision: 2 bytes of weights, gradient_bytes of
 // gradients, 12 bytes of fp32 weights and moments per parameter, the last shared by the dp ranks under ZeRO-1.
 //
-// Split backward pass: all activations are kept until W. What B could free (inside of attention, inputs of norms) is
-// about what it adds for W (gradients of the products' outputs): 34 against 32 bytes per token and hidden element (Qi
-// et al. 2023, table 1). Of the logits a 16-bit gradient is kept; what selective recomputation rebuilds is freed by B.
+// Split backward pass: all activations are kept until W. Assumption: what B could free (inside of attention, inputs of
+// norms) makes up for what it adds for W (gradients of the products' outputs), which is not counted. Of the logits a
+// 16-bit gradient is kept; what selective recomputation rebuilds is freed by B.
 #pragma once
 
 #include "sim/cost/cost_model.hpp"

@@ -47,7 +47,7 @@ TEST(SplitBubble, Of1F1BAndGpipeIsThatOfTheWholeBackwardPass) {
             expect_bubble(4, 1, t, 8, schedule, 3 * (t.f + t.b + t.w));
 }
 
-// Qi et al. 2023, table 2: (p - 1)(F + B - W). Stage 0 waits (p - 1) B for its first gradient and (p - 1) F at the end,
+// Qi et al. 2023: (p - 1)(F + B - W). Stage 0 waits (p - 1) B for its first gradient and (p - 1) F at the end,
 // but the other stages run the first p - 1 rounds without W, which stage 0 makes up for in that time.
 TEST(SplitBubble, OfZbH1IsTheStagesLessOneTimesFPlusBLessW) {
     for (const Passes& t : kTimes)
@@ -85,7 +85,7 @@ TEST(SplitBubble, OfZbVIsZeroWithinEveryStageIfForwardAndBothBackwardPassesAreEq
         }
 }
 
-// DeepSeek-V3, table 2: (p / 2 - 1)(F&B + B' - 3 W) with B' = B + W and, as a pair takes F + B', F&B = F + B + W. With
+// DualPipe's README: (p / 2 - 1)(F&B + B' - 3 W) with B' = B + W and, as a pair takes F + B', F&B = F + B + W. With
 // F = B = W = 4: (p / 2 - 1)(12 + 8 - 12).
 TEST(SplitBubble, OfDualpipeIsThePublishedOne) {
     for (const int pp : {2, 4, 6, 8})
@@ -93,8 +93,7 @@ TEST(SplitBubble, OfDualpipeIsThePublishedOne) {
             expect_bubble(pp, 1, {4, 4, 4}, microbatches, "dualpipe", (pp / 2 - 1) * 8);
 }
 
-// Where B > W the order waits less than published: the formula counts the longest of the paths through the pipeline as
-// if every pass of it were late.
+// The order meets the published formula exactly for equal times only; found with B > W: it never waits longer.
 TEST(SplitBubble, OfDualpipeIsAtMostThePublishedOneWhereBackwardOutweighsTheWeights) {
     for (const Passes& t : kTimes)
         for (const int pp : {4, 8}) {

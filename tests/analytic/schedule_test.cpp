@@ -123,7 +123,7 @@ TEST(Schedule, LastStageReceivesForwardAndSendsBackwardAroundItsPasses) {
     EXPECT_EQ(streams_of({kOneFOneB, 2, 1, 2})[1], expected);
 }
 
-// Qi et al. 2023, figure 2: stage s warms up like 1F1B and keeps the weight gradients of s microbatches back.
+// Qi et al. 2023, ZB-H1: stage s warms up like 1F1B and keeps the weight gradients of s microbatches back.
 TEST(Schedule, ZbH1DelaysAsManyWeightGradientsAsThereAreStagesInFront) {
     const PipelineShape shape{kZbH1, 3, 1, 4};
     EXPECT_EQ(order_text(shape, 0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
@@ -220,7 +220,7 @@ TEST(Schedule, EveryStreamHoldsAsManyChunksInFlightAsTheMemoryModelSays) {
 }
 
 // Qi et al. 2023: zb-h1 holds no more than 1F1B's first stage, p microbatches; zb-v the same in 2 p halves of a stage.
-// DeepSeek-V3, table 2: dualpipe p + 1.
+// DualPipe's README: p + 1.
 TEST(Schedule, PublishedActivationsOfTheSplitSchedules) {
     for (int stage = 0; stage < 8; ++stage) {
         EXPECT_EQ(most_in_flight({kZbH1, 8, 1, 32}, stage), 8);
