@@ -27,10 +27,11 @@ std::optional<Plan> megatron_baseline(CostModel& model) {
     plan.software = scenario.software.name;
     plan.gbs = scenario.workload.gbs;
     plan.tp = node_wide_tp(scenario);
+    plan.etp = plan.tp;
     plan.sequence_parallel = plan.tp > 1 && scenario.software.sequence_parallel && scenario.workload.seq % plan.tp == 0;
     const int rest = scenario.platform.devices / plan.tp;
     const std::int64_t units =
-        scenario.workload.transformer ? scenario.workload.transformer->layers : scenario.workload.chain_length();
+        scenario.workload.transformer ? scenario.workload.transformer->all_layers() : scenario.workload.chain_length();
     for (const Recompute recompute : {Recompute::none, Recompute::full})
         for (int pp = 1; pp <= std::min<std::int64_t>(rest, units); ++pp) {
             if (rest % pp != 0 || plan.gbs % (rest / pp) != 0) continue;

@@ -34,7 +34,7 @@ class Enumeration {
     [[nodiscard]] std::vector<Plan> degrees() const {
         std::vector<Plan> result;
         const Workload& workload = scenario_.workload;
-        const std::int64_t units = workload.transformer ? workload.transformer->layers : workload.chain_length();
+        const std::int64_t units = workload.transformer ? workload.transformer->all_layers() : workload.chain_length();
         for (const std::int64_t tp : divisors(scenario_.platform.devices)) {
             if (tp > 1 && !workload.transformer) break;
             if (tp > 1 && (workload.transformer->heads % tp != 0 || workload.transformer->ffn % tp != 0 ||
@@ -49,6 +49,7 @@ class Enumeration {
                 plan.platform = scenario_.platform.name;
                 plan.software = scenario_.software.name;
                 plan.tp = static_cast<int>(tp);
+                plan.etp = plan.tp;  // experts are split, not spread
                 plan.pp = static_cast<int>(pp);
                 plan.dp = static_cast<int>(dp);
                 plan.gbs = gbs;
@@ -97,7 +98,7 @@ class Enumeration {
     [[nodiscard]] std::vector<int> chunk_counts(const Plan& plan) const {
         std::vector<int> result{1};
         if (!scenario_.workload.transformer || plan.pp == 1 || plan.microbatches() % plan.pp != 0) return result;
-        const std::int64_t layers = scenario_.workload.transformer->layers;
+        const std::int64_t layers = scenario_.workload.transformer->all_layers();
         if (layers % plan.pp != 0) return result;
         for (const std::int64_t chunks : divisors(layers / plan.pp))
             if (chunks > 1) result.push_back(static_cast<int>(chunks));

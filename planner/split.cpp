@@ -69,8 +69,10 @@ class Splitter {
             const double time = times_[end] - times_[start];
             if (time > value) return;  // longer stages are only slower
             StageLoad complete = load;
-            complete.parameters += tied_copy(model_.scenario().workload, plan_,
-                                             {{static_cast<std::int64_t>(start), static_cast<std::int64_t>(end)}});
+            const double copy = tied_copy(model_.scenario().workload, plan_,
+                                          {{static_cast<std::int64_t>(start), static_cast<std::int64_t>(end)}});
+            complete.parameters += copy;
+            complete.trained += copy;
             if (peak_of(complete, model_.scenario(), plan_, stage).total() > capacity_) return;
             if (std::isinf(best[start])) continue;
             const double candidate = std::max(best[start], time);

@@ -29,12 +29,14 @@ Subject find_subject(const std::string& name_or_file) {
         const auto names = catalogue(kind);
         return std::find(names.begin(), names.end(), name_or_file) != names.end();
     };
-    for (const auto kind : {DocumentKind::workload, DocumentKind::platform, DocumentKind::software})
+    for (const auto kind :
+         {DocumentKind::workload, DocumentKind::platform, DocumentKind::accelerator, DocumentKind::software})
         if (listed(kind)) return {kind, find_document(name_or_file, kind)};
     std::error_code ignored;
     if (!std::filesystem::exists(name_or_file, ignored)) {
         std::vector<std::string> names;
-        for (const auto kind : {DocumentKind::workload, DocumentKind::platform, DocumentKind::software})
+        for (const auto kind :
+             {DocumentKind::workload, DocumentKind::platform, DocumentKind::accelerator, DocumentKind::software})
             for (auto& name : catalogue(kind))
                 names.push_back(std::move(name));
         const std::string guess = nearest_name(name_or_file, names);
@@ -49,6 +51,7 @@ Subject find_subject(const std::string& name_or_file) {
     };
     // Several keys of each, so that a document with a missing or misspelt one is still judged as what it is.
     if (has_any({"transformer", "graph"})) return {DocumentKind::workload, name_or_file};
+    if (has_any({"peak", "hbm", "compute_units"})) return {DocumentKind::accelerator, name_or_file};
     if (has_any({"accelerator", "node", "devices", "fabric"})) return {DocumentKind::platform, name_or_file};
     if (has_any({"tp", "pp", "dp", "stages", "schedule"})) return {DocumentKind::plan, name_or_file};
     if (has_any({"seq", "gbs", "dtype", "optimizer"})) return {DocumentKind::workload, name_or_file};
@@ -77,6 +80,7 @@ Json describe_workload(const Subject& subject, const std::vector<Override>& over
 /// Keys that documents may hold but that no model of time or memory reads yet.
 std::vector<std::string> keys_without_effect(const Platform& platform) {
     std::vector<std::string> keys{"accelerator.on_chip_memory", "accelerator.name"};
+    if (!platform.accelerator.aliases.empty()) keys.emplace_back("accelerator.aliases");
     if (platform.accelerator.power.tdp > Watts(0)) keys.emplace_back("accelerator.power");
     if (platform.accelerator.wave_quantised)
         keys.emplace_back("accelerator.matrix_padding");
@@ -92,7 +96,7 @@ std::vector<std::string> keys_without_effect(const Platform& platform) {
 
 Json describe_platform(const Subject& subject, const std::vector<Override>& overrides, int devices,
                        Diagnostics& problems) {
-    const Platform platform = read_platform(Reader::open(subject.path, overrides, problems), devices);
+    const Platform platform = load_platform(subject.path, overrides, devices, problems);
     problems.throw_if_any();
     const Topology topology(platform);
     Json peak;
@@ -186,9 +190,10 @@ void print_rows(const Json& json, const std::string& prefix, Table& table) {
 /// An option for another kind of document would change nothing: the user meant something else.
 void check_options(const Subject& subject, const std::string& name, const DocumentOptions& options) {
     if (subject.kind == DocumentKind::plan) return;  // needs all the others
-    const std::string kind = subject.kind == DocumentKind::workload   ? "workload"
-                             : subject.kind == DocumentKind::platform ? "platform"
-                                                                      : "software";
+    const std::string kind = subject.kind == DocumentKind::workload      ? "workload"
+                             : subject.kind == DocumentKind::platform    ? "platform"
+                             : subject.kind == DocumentKind::accelerator ? "accelerator"
+                                                                         : "software";
     for (const std::string& set : options.sets)
         if (!set.starts_with(kind + "."))
             throw UsageError(fmt::format("--set {}: '{}' is a {} document", set, name, kind));
@@ -212,6 +217,13 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
         case DocumentKind::plan:
             json.update(describe_plan(subject, common.documents, overrides.plan, problems));
             break;
+        case DocumentKind::accelerator: {
+            const Accelerator accelerator = read_accelerator(Reader::open(subject.path, {}, problems));
+            problems.throw_if_any();
+            json.update({{"kind", "accelerator"}, {"name", accelerator.name}, {"document", to_yaml(accelerator)}});
+            break;
+        }
+        case DocumentKind::rules:  // never found by name: rules are read by validate alone
         case DocumentKind::software: {
             const Software software = read_software(Reader::open(subject.path, overrides.software, problems));
             problems.throw_if_any();
@@ -223,7 +235,7 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
         std::cout << json_text(json);
         return;
     }
-    if (json["kind"] == "software") {
+    if (json.contains("document")) {
         std::cout << json["document"].get<std::string>();
         return;
     }
@@ -238,7 +250,7 @@ void describe(const CommonOptions& common, const std::string& name_or_file) {
 
 void add_describe(CLI::App& app, CommonOptions& common) {
     CLI::App* command =
-        app.add_subcommand("describe", "what a workload, platform, software profile or plan amounts to");
+        app.add_subcommand("describe", "what a workload, platform, accelerator, software profile or plan amounts to");
     auto name = std::make_shared<std::string>();
     command->add_option("NAME_OR_FILE", *name, "a file, or a name of the catalogue")->required();
     command->add_option("--devices", common.documents.devices, "scale the platform to N devices")

@@ -52,7 +52,7 @@ Json breakdown_json(const Breakdown& breakdown) {
     for (std::size_t index = 0; index < kTimeClasses; ++index) {
         const auto time_class = static_cast<TimeClass>(index);
         // What is not modelled yet is absent, never zero.
-        if (time_class == TimeClass::ep_exposed || time_class == TimeClass::throttle_loss) continue;
+        if (time_class == TimeClass::throttle_loss) continue;
         json[std::string(name_of(time_class))] = breakdown[time_class].value();
     }
     return json;
@@ -168,6 +168,12 @@ Json simulate_plan(const Scenario& scenario, const Plan& plan, const SimulateReq
         if (options.record) write_record(record, plan, scenario.platform.devices_per_node, request.trace_folder);
         return outcome_json(record, model, plan, formula).dump();
     }));
+}
+
+Estimate estimate_plan(const Scenario& scenario, const Plan& plan) {
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    return checked_estimate(model, plan);
 }
 
 Json plan_json(const Plan& plan, const Workload& workload) {

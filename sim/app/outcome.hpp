@@ -23,6 +23,9 @@ struct SimulateRequest {
 /// Replays the plan in a process of its own and returns the `simulate` object.
 Json simulate_plan(const Scenario& scenario, const Plan& plan, const SimulateRequest& request);
 
+/// The closed form alone.
+Estimate estimate_plan(const Scenario& scenario, const Plan& plan);
+
 /// The full plan as JSON, with the keys of plan.yaml.
 Json plan_json(const Plan& plan, const Workload& workload);
 Json estimate_json(const Estimate& estimate);

@@ -22,10 +22,14 @@ constexpr std::string_view kind_name(DocumentKind kind) {
             return "workload";
         case DocumentKind::platform:
             return "platform";
+        case DocumentKind::accelerator:
+            return "accelerator";
         case DocumentKind::software:
             return "software profile";
         case DocumentKind::plan:
             return "plan";
+        case DocumentKind::rules:
+            return "rules";
     }
     return "?";
 }
@@ -54,9 +58,17 @@ fs::path catalogue_folder(DocumentKind kind) {
             return data_folder() / "workloads";
         case DocumentKind::platform:
             return data_folder() / "platforms";
+        case DocumentKind::accelerator:
+            return data_folder() / "platforms" / "accelerators";
+        case DocumentKind::rules:
+            return data_folder() / "platforms" / "measured";
         default:
             return data_folder() / "platforms" / "software";
     }
+}
+
+bool is_path(const std::string& name_or_file) {
+    return name_or_file.find('/') != std::string::npos || fs::path(name_or_file).extension() == ".yaml";
 }
 
 Reader open_plan(const std::string& text, const std::vector<Override>& overrides, Diagnostics& problems) {
@@ -102,9 +114,7 @@ std::vector<std::string> catalogue(DocumentKind kind) {
 
 fs::path find_document(const std::string& name_or_file, DocumentKind kind) {
     std::error_code ignored;
-    const bool looks_like_path =
-        name_or_file.find('/') != std::string::npos || fs::path(name_or_file).extension() == ".yaml";
-    if (looks_like_path || fs::is_regular_file(name_or_file, ignored)) return name_or_file;
+    if (is_path(name_or_file) || fs::is_regular_file(name_or_file, ignored)) return name_or_file;
     fs::path path = catalogue_folder(kind) / (name_or_file + ".yaml");
     if (fs::exists(path, ignored)) return path;
     if (fs::exists(name_or_file, ignored)) return name_or_file;  // a folder or device: reading it says what is wrong
@@ -115,15 +125,22 @@ fs::path find_document(const std::string& name_or_file, DocumentKind kind) {
                                  fmt::join(names, ", ")));
 }
 
+Platform load_platform(const fs::path& path, const std::vector<Override>& overrides, int devices,
+                       Diagnostics& problems) {
+    const auto find_accelerator = [&](const std::string& name) {
+        return is_path(name) ? path.parent_path() / name : find_document(name, DocumentKind::accelerator);
+    };
+    return read_platform(Reader::open(path, overrides, problems, Inclusion{"accelerator", find_accelerator}), devices);
+}
+
 Scenario load_scenario(const DocumentOptions& options) {
     const Overrides overrides = parse_sets(options.sets);
     Diagnostics problems;
     Scenario scenario;
     scenario.workload = read_workload(
         Reader::open(find_document(options.workload, DocumentKind::workload), overrides.workload, problems));
-    scenario.platform = read_platform(
-        Reader::open(find_document(options.platform, DocumentKind::platform), overrides.platform, problems),
-        options.devices);
+    scenario.platform = load_platform(find_document(options.platform, DocumentKind::platform), overrides.platform,
+                                      options.devices, problems);
     scenario.software = read_software(
         Reader::open(find_document(options.software, DocumentKind::software), overrides.software, problems));
     problems.throw_if_any();

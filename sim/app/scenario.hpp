@@ -12,7 +12,7 @@
 
 namespace plansim {
 
-enum class DocumentKind { workload, platform, software, plan };
+enum class DocumentKind { workload, platform, accelerator, software, plan, rules };
 
 /// What the command line says about documents.
 struct DocumentOptions {
@@ -37,6 +37,11 @@ Overrides parse_sets(const std::vector<std::string>& sets);
 std::filesystem::path find_document(const std::string& name_or_file, DocumentKind kind);
 /// Names in the catalogue, sorted.
 std::vector<std::string> catalogue(DocumentKind kind);
+
+/// Opens and reads a platform; its accelerator may be the name of a document of the catalogue, or a path relative to
+/// the platform's file.
+Platform load_platform(const std::filesystem::path& path, const std::vector<Override>& overrides, int devices,
+                       Diagnostics& problems);
 
 /// Loads workload, platform and software profile; InputError lists every problem of all three.
 Scenario load_scenario(const DocumentOptions& options);

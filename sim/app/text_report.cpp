@@ -17,6 +17,7 @@ const std::map<std::string, std::string> kMeaning{
     {"recompute", "forward computed again for the backward pass"},
     {"tp_exposed", "tensor-parallel collectives that nothing hides"},
     {"cp_exposed", "context-parallel transfers that attention does not hide"},
+    {"ep_exposed", "exchanges of experts that nothing hides"},
     {"pp_exposed", "waiting for a stage boundary on its way"},
     {"bubble", "waiting for other stages"},
     {"dp_exposed", "waiting for gradients or parameters of the replicas"},

@@ -21,7 +21,6 @@ namespace plansim {
 namespace {
 
 constexpr std::size_t kMostLines = 20;
-constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
 /// "above 0", "at least 1", "between 0 and 1", with the bounds written by `text`.
 template <class Text>
@@ -246,16 +245,17 @@ struct Reader::State {
 
 Reader::Reader(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-Reader Reader::open(const std::filesystem::path& path, const std::vector<Override>& overrides, Diagnostics& problems) {
-    return parse(read_file(path, kMostBytes), path.string(), overrides, problems);
+Reader Reader::open(const std::filesystem::path& path, const std::vector<Override>& overrides, Diagnostics& problems,
+                    const std::optional<Inclusion>& inclusion) {
+    return parse(read_file(path, kMostDocumentBytes), path.string(), overrides, problems, inclusion);
 }
 
 Reader Reader::parse(std::string_view text, const std::string& name, const std::vector<Override>& overrides,
-                     Diagnostics& problems) {
-    auto document = std::make_shared<YamlDocument>(YamlDocument{name, overrides, {}});
+                     Diagnostics& problems, const std::optional<Inclusion>& inclusion) {
+    auto document = std::make_shared<YamlDocument>(YamlDocument{name, overrides, {}, {}});
     // Problems found earlier, in other documents, are thrown with these rather than lost.
     if (!parse_document(text, *document, problems)) problems.throw_if_any();
-    apply_overrides(*document, problems);
+    apply_overrides(*document, inclusion, problems);
     const YamlNode& root = document->root;
     return Reader(std::make_shared<State>(std::move(document), problems, root, "", false));
 }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -30,6 +31,14 @@ struct Override {
     std::string key;
     std::string value;
     std::string shown = {};  // what messages print after --set, e.g. "platform.fabric.bandwidth"; the key if empty
+};
+
+/// A key of a document whose value may be the name of another document, which then stands in its place: overrides
+/// reach into it, and its problems are reported at their places in its own file.
+struct Inclusion {
+    std::string key;
+    /// Path of the document with this name; throws InputError with the reason if there is none.
+    std::function<std::filesystem::path(const std::string& name)> find;
 };
 
 /// Problems found in one or several documents, in order of discovery.
@@ -67,11 +76,11 @@ class Reader {
   public:
     /// Opens a file. A missing file, a directory, text that is not UTF-8 or not YAML, an empty file, several documents,
     /// anchors/aliases, a root that is not a map and duplicate keys anywhere are problems: InputError at once.
-    static Reader open(const std::filesystem::path& path, const std::vector<Override>& overrides,
-                       Diagnostics& problems);
+    static Reader open(const std::filesystem::path& path, const std::vector<Override>& overrides, Diagnostics& problems,
+                       const std::optional<Inclusion>& inclusion = std::nullopt);
     /// The same from text; `name` stands where the file name would.
     static Reader parse(std::string_view text, const std::string& name, const std::vector<Override>& overrides,
-                        Diagnostics& problems);
+                        Diagnostics& problems, const std::optional<Inclusion>& inclusion = std::nullopt);
 
     /// True if the key is present (null counts as present).
     [[nodiscard]] bool has(std::string_view key) const;

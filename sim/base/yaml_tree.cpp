@@ -16,6 +16,8 @@
 #include <utility>
 #include <variant>
 
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 #include "sim/base/names.hpp"
 
 namespace plansim {
@@ -317,6 +319,35 @@ void set_position(YamlNode& node, const Position& position) {
         set_position(child, position);
 }
 
+/// Replaces the name under the inclusion's key by the document that it names. One that cannot be read ends the reading,
+/// as a document that cannot be read does.
+void include(YamlDocument& document, const Inclusion& inclusion, Diagnostics& problems) {
+    YamlNode* node = nullptr;
+    for (std::size_t child = 0; child < document.root.keys.size(); ++child)
+        if (document.root.keys[child] == inclusion.key) node = &document.root.children[child];
+    if (node == nullptr || node->kind != YamlNode::Kind::scalar) return;
+    YamlDocument part;
+    std::string text;
+    try {
+        const std::filesystem::path path = inclusion.find(node->scalar);
+        part.name = path.string();
+        text = read_file(path, kMostDocumentBytes);
+    } catch (const InputError& error) {
+        problems.add(document.where(node->at), inclusion.key, error.what());
+        problems.throw_if_any();
+    }
+    if (!parse_document(text, part, problems)) problems.throw_if_any();
+    const auto index = static_cast<std::int32_t>(document.included.size());
+    const auto mark = [index](auto&& self, YamlNode& at) -> void {
+        at.at.included_index = index;
+        for (YamlNode& child : at.children)
+            self(self, child);
+    };
+    mark(mark, part.root);
+    document.included.push_back(part.name);
+    *node = std::move(part.root);
+}
+
 class OverrideWriter {
   public:
     OverrideWriter(YamlDocument& document, std::int32_t index, Diagnostics& problems)
@@ -397,7 +428,9 @@ std::string YamlDocument::where(const Position& position) const {
         const Override& given = overrides[static_cast<std::size_t>(position.override_index)];
         return "--set " + (given.shown.empty() ? given.key : given.shown);
     }
-    return position.line == 0 ? name : fmt::format("{}:{}:{}", name, position.line, position.column);
+    const std::string& file =
+        position.included_index < 0 ? name : included[static_cast<std::size_t>(position.included_index)];
+    return position.line == 0 ? file : fmt::format("{}:{}:{}", file, position.line, position.column);
 }
 
 std::string describe(const YamlNode& node) {
@@ -435,9 +468,12 @@ bool parse_document(std::string_view text, YamlDocument& document, Diagnostics& 
     return true;
 }
 
-void apply_overrides(YamlDocument& document, Diagnostics& problems) {
-    for (std::size_t index = 0; index < document.overrides.size(); ++index)
+void apply_overrides(YamlDocument& document, const std::optional<Inclusion>& inclusion, Diagnostics& problems) {
+    if (inclusion) include(document, *inclusion, problems);
+    for (std::size_t index = 0; index < document.overrides.size(); ++index) {
         OverrideWriter(document, static_cast<std::int32_t>(index), problems).apply();
+        if (inclusion) include(document, *inclusion, problems);
+    }
 }
 
 }  // namespace plansim

@@ -15,11 +15,15 @@
 
 namespace plansim {
 
-/// A place in the file, or the override that gave a node.
+/// Longest document that is read.
+inline constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20U;
+
+/// A place in the file, in an included one, or the override that gave a node.
 struct Position {
     std::uint32_t line = 0;  // from 1; 0 if unknown
     std::uint32_t column = 0;
     std::int32_t override_index = -1;
+    std::int32_t included_index = -1;
 };
 
 struct YamlNode {
@@ -39,6 +43,7 @@ struct YamlDocument {
     std::string name;
     std::vector<Override> overrides;
     YamlNode root;
+    std::vector<std::string> included;  // names of documents whose nodes are part of the tree
 
     [[nodiscard]] std::string where(const Position& position) const;
 };
@@ -52,6 +57,8 @@ std::string indexed_path(std::string_view path, std::size_t index);
 /// Parses `text` into document.root, which is a map afterwards, or adds at least one problem and returns false.
 bool parse_document(std::string_view text, YamlDocument& document, Diagnostics& problems);
 /// Applies document.overrides in their order. One that cannot be applied is a problem and leaves the rest untouched.
-void apply_overrides(YamlDocument& document, Diagnostics& problems);
+/// Whenever the value of the inclusion's key is a text, in the file or by an override, the document that it names takes
+/// its place at once.
+void apply_overrides(YamlDocument& document, const std::optional<Inclusion>& inclusion, Diagnostics& problems);
 
 }  // namespace plansim

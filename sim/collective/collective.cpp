@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives as NCCL runs them at large messages: rings, the double binary tree of all-reduce, direct all-to-all.
+// Collectives as NCCL runs them: rings, the double binary tree and in-network reduction of all-reduce, direct
+// all-to-all.
 //
-// Fixed time: a base (all of it for all-reduce and all-to-all, half for the others), plus per hop of a ring or per
-// doubling of a tree over the nodes of the group (over its devices if nodes have no fabric of their own), plus the
-// excess of small messages, V/rate * r / (1 + V/ramp_bytes) with r growing with log2(ranks) up to 8 ranks. The
-// constants are fits to public measurements and live in the platform file (CollectiveFigures). Flows: a rank of a ring
-// sends V = ring_volume; a rank of the double binary tree sends the whole tensor once up and once down (2 x size) over
-// the same hops. NVLink SHARP (in-network reduction) lowers the bytes of an all-reduce of 8 or more ranks in a node.
-// All-to-all is n(n-1) direct messages, made larger by efficiency / all_to_all_efficiency, so that a link moves them at
-// the rate measured for all-to-all. Leaves out: the steps of a ring (it moves at fluid rates), channels and protocols,
-// stragglers among the ranks, copies for PXN, the root's place in a broadcast (the chain starts at the lowest device).
+// Bytes that the busiest port of a rank sends; S is the tensor, n the ranks, N the nodes, l the ranks in each:
+//   ring        V = 2(n-1)/n S (all-reduce), (n-1)/n S (all-gather, reduce-scatter), S (broadcast), shared by the NICs
+//               of a node. A ring also copies its own share of the tensor, S/n, before the first and after the last
+//               step; `own_share` of it is not hidden. That is why two ranks reach less of a link than eight do.
+//   tree        NCCL's double binary tree between nodes: min(2, N/2) S, since of two nodes each is the root of one tree
+//               and a leaf of the other; a chain inside the node, 2 S. Within one node it is the ring.
+//   in_network  NVLink SHARP: the switch reads S from every port and returns it once, shared: (n+1)/n S, at a goodput
+//               of its own. Between nodes S if that network reduces too (SHARP), else the tree (NCCL's NVLSTree).
+//   direct      all-to-all: n(n-1) messages of S/n, at a goodput of their own.
+// The (n+1)/n rule fits nccl-tests on 5 to 8 H200 (306 of 450 GB/s, +- 2 %) and on 6 to 8 B200 (541 of 900, +- 1 %).
+//
+// Fixed time: a base, plus `hop_latency` per step inside the node (2(l-1) of an all-reduce on a ring, l-1 of all-gather
+// and reduce-scatter, 2 log2 l by reduction in the switch, 1 of all-to-all), plus per hop of a ring or per doubling of
+// a tree over the nodes of the group (over its devices if nodes have no fabric of their own), plus the excess of small
+// messages, V/rate * r / (1 + V/ramp_bytes) with r growing with log2(ranks) up to 8 ranks: it stands for the protocols
+// with less latency and less bandwidth (LL, LL128) and for the filling of pipelines. The constants are fits to public
+// measurements and live in the platform file (CollectiveFigures).
+//
+// An algorithm with a goodput of its own has its bytes scaled by efficiency / that goodput, so that a link moves them
+// at the measured rate. Leaves out: the steps of a ring (it moves at fluid rates), channels, stragglers among the
+// ranks, copies for PXN, the root's place in a broadcast (the chain starts at the lowest device).
 #include "sim/collective/collective.hpp"
 
 #include <algorithm>
@@ -48,18 +61,13 @@ std::string_view name_of(CollectiveAlgorithm algorithm) {
             return "tree";
         case CollectiveAlgorithm::direct:
             return "direct";
+        case CollectiveAlgorithm::in_network:
+            return "in_network";
     }
     PLANSIM_CHECK(false, "unknown algorithm");
 }
 
 namespace {
-
-/// NCCL has one algorithm for every kind but all_reduce; a wish for another one is not followed.
-CollectiveAlgorithm feasible(CollectiveKind kind, CollectiveAlgorithm wish) {
-    if (kind == CollectiveKind::all_to_all) return CollectiveAlgorithm::direct;
-    return kind == CollectiveKind::all_reduce && wish == CollectiveAlgorithm::tree ? CollectiveAlgorithm::tree
-                                                                                   : CollectiveAlgorithm::ring;
-}
 
 /// Members of a group in the order of its ring, and where each node's members begin.
 struct Layout {
@@ -127,25 +135,31 @@ Layout lay_out(const Group& group, const Topology& topology) {
     return layout;
 }
 
-/// Every member of a node hands `volume` on to the next one of the node, and every node to the next node, split over
-/// as many members as both nodes have. A chain (broadcast) is a ring without its last hop.
-std::vector<HopFlow> ring_over_nodes(const Layout& layout, Bytes volume, bool closed) {
+/// What a member of a node hands on to the next one of the node, and a node to the next node.
+struct Volume {
+    Bytes inside;
+    Bytes across;
+};
+
+/// A node splits what it hands on over as many members as both nodes have. A chain (broadcast) is a ring without its
+/// last hop.
+std::vector<HopFlow> ring_over_nodes(const Layout& layout, const Volume& volume, bool closed) {
     std::vector<HopFlow> flows;
     const std::size_t nodes = layout.spans();
     for (std::size_t node = 0; node < nodes; ++node) {
         const DeviceId* members = layout.members.data() + layout.starts[node];
         const std::size_t run = layout.run(node);
         for (std::size_t rank = 0; run > 1 && rank < (closed ? run : run - 1); ++rank)
-            flows.push_back({members[rank], members[(rank + 1) % run], volume});
+            flows.push_back({members[rank], members[(rank + 1) % run], volume.inside});
     }
     for (std::size_t node = 0; nodes > 1 && node < (closed ? nodes : nodes - 1); ++node) {
         const std::size_t next = (node + 1) % nodes;
         const std::size_t lanes = std::min(layout.run(node), layout.run(next));
         const auto divisor = static_cast<std::int64_t>(lanes);
         for (std::size_t lane = 0; lane < lanes; ++lane) {
-            const bool takes_rest = static_cast<std::int64_t>(lane) < volume.value() % divisor;
+            const bool takes_rest = static_cast<std::int64_t>(lane) < volume.across.value() % divisor;
             flows.push_back({layout.members[layout.starts[node] + lane], layout.members[layout.starts[next] + lane],
-                             Bytes(volume.value() / divisor + (takes_rest ? 1 : 0))});
+                             Bytes(volume.across.value() / divisor + (takes_rest ? 1 : 0))});
         }
     }
     return flows;
@@ -186,23 +200,34 @@ std::vector<HopFlow> all_to_all_flows(const Layout& layout, Bytes size, const To
     return flows;
 }
 
+/// Steps that follow one another inside a node of `members`.
+double steps_inside(CollectiveKind kind, CollectiveAlgorithm algorithm, std::size_t members) {
+    if (members < 2) return 0;
+    if (kind == CollectiveKind::all_to_all) return 1;
+    if (algorithm == CollectiveAlgorithm::in_network) return 2 * std::log2(static_cast<double>(members));
+    const auto hops = static_cast<double>(members - 1);
+    return kind == CollectiveKind::all_reduce ? 2 * hops : hops;
+}
+
 /// Latency without the excess of small messages.
 Seconds fixed_latency(CollectiveKind kind, CollectiveAlgorithm algorithm, const Layout& layout,
                       const Topology& topology) {
-    const bool all_reduce = kind == CollectiveKind::all_reduce;
+    const CollectiveFigures& node = topology.figures(topology.has_node_fabric());
     const CollectiveFigures& network = topology.figures(layout.within_node);
-    const Seconds base = topology.figures(topology.has_node_fabric()).latency;
-    const Seconds start = base * (all_reduce || kind == CollectiveKind::all_to_all ? 1.0 : 0.5);
+    Seconds start = node.latency;
+    if (topology.has_node_fabric()) start += node.hop_latency * steps_inside(kind, algorithm, layout.run(0));
     const auto spans = static_cast<double>(layout.spans());
     if (layout.within_node || spans < 2) return start;
     switch (algorithm) {
         case CollectiveAlgorithm::tree:
+        case CollectiveAlgorithm::in_network:
             return start + network.tree_latency * std::log2(spans);
         case CollectiveAlgorithm::direct:
             return start + network.hop_latency;  // all messages are under way together
         default:
-            if (all_reduce) return start + network.hop_latency * (2 * (spans - 1));
-            // All-gather and reduce-scatter over many nodes run in a logarithmic number of steps (NCCL's PAT).
+            if (kind == CollectiveKind::all_reduce) return start + network.hop_latency * (2 * (spans - 1));
+            // All-gather and reduce-scatter over many nodes run in a logarithmic number of steps (NCCL's PAT, a
+            // recursive halving and doubling). Its bytes per NIC are those of the ring, whose flows stand for it.
             return start + std::min(network.hop_latency * (spans - 1), network.tree_latency * std::log2(spans));
     }
 }
@@ -213,14 +238,40 @@ double ramp_of(CollectiveKind kind, std::size_t ranks, double ramp) {
     return ramp * growth * (kind == CollectiveKind::all_reduce ? 1.0 : 0.75);
 }
 
-std::vector<HopFlow> flows_of(CollectiveKind kind, const Layout& layout, Bytes size, Bytes volume,
-                              const Topology& topology) {
+/// Bytes that take as long at a fabric's ring goodput as `bytes` at `goodput`, a share of the bandwidth.
+Bytes at_goodput(double bytes, double goodput, const CollectiveFigures& figures) {
+    return Bytes::rounded(bytes * figures.efficiency / goodput);
+}
+
+/// Tree and in-network reduction of an all-reduce; see the head of this file.
+Volume reduction_volume(CollectiveAlgorithm algorithm, const Layout& layout, Bytes size, Bytes ring,
+                        const Topology& topology) {
+    const double bytes = size.as_double();
+    const auto nodes = static_cast<double>(layout.spans());
+    const Bytes over_tree = Bytes::rounded(bytes * std::min(2.0, nodes / 2));
+    if (algorithm == CollectiveAlgorithm::tree)
+        return layout.spans() == 1 ? Volume{ring, ring} : Volume{Bytes(2 * size.value()), over_tree};
+    Volume volume{Bytes(2 * size.value()), over_tree};
+    const CollectiveFigures& node = topology.figures(true);
+    const CollectiveFigures& network = topology.figures(false);
+    const double share = node.in_network_reduction;
+    const auto run = static_cast<double>(layout.run(0));
+    if (share > 0) volume.inside = at_goodput(bytes * (run + 1) / run, share, node);
+    if (network.in_network_reduction > 0) volume.across = at_goodput(bytes, network.in_network_reduction, network);
+    return volume;
+}
+
+std::vector<HopFlow> flows_of(CollectiveKind kind, CollectiveAlgorithm algorithm, const Layout& layout, Bytes size,
+                              Bytes ring, const Topology& topology) {
     if (kind == CollectiveKind::all_to_all) return all_to_all_flows(layout, size, topology);
     const bool closed = kind != CollectiveKind::broadcast;
-    if (!topology.has_node_fabric()) return ring_over_devices(layout, volume, closed);
-    const double gain = topology.figures(true).in_network_reduction;
-    if (kind == CollectiveKind::all_reduce && layout.within_node && layout.members.size() >= 8) volume = volume / gain;
-    return ring_over_nodes(layout, volume, closed);
+    if (!topology.has_node_fabric()) {
+        const bool tree = algorithm == CollectiveAlgorithm::tree && layout.spans() > 1;
+        return ring_over_devices(layout, tree ? Bytes(2 * size.value()) : ring, closed);
+    }
+    const bool reduction = algorithm == CollectiveAlgorithm::tree || algorithm == CollectiveAlgorithm::in_network;
+    return ring_over_nodes(
+        layout, reduction ? reduction_volume(algorithm, layout, size, ring, topology) : Volume{ring, ring}, closed);
 }
 
 struct Timed {
@@ -231,32 +282,48 @@ struct Timed {
 Timed decompose_as(CollectiveKind kind, CollectiveAlgorithm algorithm, const Layout& layout, Bytes size,
                    const Topology& topology) {
     const auto ranks = static_cast<int>(layout.members.size());
-    // Inside one node NCCL's tree is a chain that moves what a ring moves.
-    const bool whole_tensor = algorithm == CollectiveAlgorithm::tree && layout.spans() > 1;
-    const Bytes volume = whole_tensor ? Bytes(2 * size.value()) : ring_volume(kind, ranks, size);
+    const Bytes volume = ring_volume(kind, ranks, size);
     Timed result{{fixed_latency(kind, algorithm, layout, topology), {}, algorithm}, Seconds(0)};
-    result.decomposition.flows = flows_of(kind, layout, size, volume, topology);
-    result.transfer = bottleneck_time(result.decomposition.flows, topology);
     const CollectiveFigures& figures = topology.figures(layout.within_node);
+    const double own = kind == CollectiveKind::broadcast ? 0 : figures.own_share * size.as_double() / ranks;
+    const Bytes ring = volume + Bytes::rounded(own);
+    result.decomposition.flows = flows_of(kind, algorithm, layout, size, ring, topology);
+    result.transfer = bottleneck_time(result.decomposition.flows, topology);
     result.decomposition.latency +=
         result.transfer * (ramp_of(kind, layout.members.size(), figures.ramp) / (1 + volume / figures.ramp_bytes));
     return result;
 }
 
-/// Candidates for `algorithm`, in the order of preference at equal times.
-std::vector<CollectiveAlgorithm> candidates(CollectiveKind kind, CollectiveAlgorithm algorithm) {
-    if (algorithm == CollectiveAlgorithm::automatic && kind == CollectiveKind::all_reduce)
-        return {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree};
-    return {feasible(kind, algorithm)};
+/// Whether switches reduce for a group: those of its node, or those between its nodes.
+bool can_reduce_in_network(const Layout& layout, const Topology& topology) {
+    if (!topology.has_node_fabric()) return false;
+    if (topology.figures(true).in_network_reduction > 0 && layout.run(0) > 1) return true;
+    return layout.spans() > 1 && topology.figures(false).in_network_reduction > 0;
+}
+
+/// Candidates for `algorithm`, in the order of preference at equal times. NCCL has one algorithm for every kind but
+/// all_reduce; a wish for another one is not followed.
+std::vector<CollectiveAlgorithm> candidates(CollectiveKind kind, CollectiveAlgorithm wish, const Layout& layout,
+                                            const Topology& topology) {
+    using enum CollectiveAlgorithm;
+    if (kind == CollectiveKind::all_to_all) return {direct};
+    if (kind != CollectiveKind::all_reduce) return {ring};
+    const bool in_switches = can_reduce_in_network(layout, topology);
+    if (wish == tree || (wish == in_network && in_switches)) return {wish};
+    if (wish != automatic) return {ring};
+    if (in_switches) return {ring, tree, in_network};
+    return {ring, tree};
 }
 
 Timed decompose_timed(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group, Bytes size,
                       const Topology& topology) {
     PLANSIM_CHECK(size.value() >= 0, "size of a collective");
-    if (group.size() < 2 || size.value() == 0) return {{Seconds(0), {}, feasible(kind, algorithm)}, Seconds(0)};
+    const bool direct = kind == CollectiveKind::all_to_all;
+    if (group.size() < 2 || size.value() == 0)
+        return {{Seconds(0), {}, direct ? CollectiveAlgorithm::direct : CollectiveAlgorithm::ring}, Seconds(0)};
     const Layout layout = lay_out(group, topology);
     std::optional<Timed> best;
-    for (const CollectiveAlgorithm candidate : candidates(kind, algorithm)) {
+    for (const CollectiveAlgorithm candidate : candidates(kind, algorithm, layout, topology)) {
         Timed timed = decompose_as(kind, candidate, layout, size, topology);
         if (!best || timed.decomposition.latency + timed.transfer < best->decomposition.latency + best->transfer)
             best = std::move(timed);
@@ -313,8 +380,10 @@ Seconds collective_time(CollectiveKind kind, CollectiveAlgorithm algorithm, cons
 
 Seconds concurrent_collective_time(CollectiveKind kind, CollectiveAlgorithm algorithm, const std::vector<Group>& groups,
                                    Bytes size, const Topology& topology) {
+    if (groups.empty()) return Seconds(0);
     std::optional<Seconds> best;
-    for (const CollectiveAlgorithm candidate : candidates(kind, algorithm)) {
+    for (const CollectiveAlgorithm candidate :
+         candidates(kind, algorithm, lay_out(groups.front(), topology), topology)) {
         Seconds latency(0);
         std::vector<HopFlow> flows;
         for (const Group& group : groups) {

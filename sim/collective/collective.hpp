@@ -16,7 +16,7 @@
 
 namespace plansim {
 
-enum class CollectiveAlgorithm { automatic, ring, tree, direct };
+enum class CollectiveAlgorithm { automatic, ring, tree, direct, in_network };
 std::string_view name_of(CollectiveKind kind);
 std::string_view name_of(CollectiveAlgorithm algorithm);
 
@@ -42,8 +42,9 @@ Bytes ring_volume(CollectiveKind kind, int ranks, Bytes size);
 
 /// `size` is the full tensor: the input of an all_reduce or reduce_scatter, the output of an all_gather, what one rank
 /// sends to all ranks (itself included) of an all_to_all. `automatic` takes the algorithm with the least time without
-/// contention among those that NCCL has for the kind: ring for all but all_to_all, tree for all_reduce, direct for
-/// all_to_all. Another algorithm than NCCL has is replaced by the one it has; `algorithm` of the result says which.
+/// contention among those that NCCL has for the kind: ring for all but all_to_all, tree and in_network for all_reduce,
+/// direct for all_to_all. Another algorithm than NCCL has is replaced by the one it has; `algorithm` of the result says
+/// which.
 Decomposition decompose(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group, Bytes size,
                         const Topology& topology);
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "sim/collective/expert_exchange.hpp"
+
 namespace plansim {
 namespace {
 
@@ -32,15 +34,6 @@ std::vector<int> node_pattern(const Group& group, const Topology& topology) {
     return pattern;
 }
 
-void append(Phase& phase, const Phase& other) {
-    phase.compute += other.compute;
-    phase.other += other.other;
-    phase.tp_exposed += other.tp_exposed;
-    phase.cp_exposed += other.cp_exposed;
-    phase.flops += other.flops;
-    phase.collectives.insert(phase.collectives.end(), other.collectives.begin(), other.collectives.end());
-}
-
 }  // namespace
 
 CostModel::CostModel(const Scenario& scenario, const Topology& topology)
@@ -60,8 +53,8 @@ Seconds CostModel::group_time(CollectiveKind kind, Bytes size, const Group& grou
 
 Group CostModel::slowest_group(Axis axis, const Plan& plan) {
     const Layout layout(plan);
-    const bool alone = (axis == Axis::tp ? plan.tp : plan.cp) == 1;
-    if (alone) return layout.groups(axis, 0, 0).front();
+    const bool alone = (axis == Axis::tp ? plan.tp : axis == Axis::cp ? plan.cp : plan.ep) == 1;
+    if (alone) return {plan.device_of({})};
     // On switches a group's time depends only on how many of its devices each node holds.
     const bool switched =
         scenario_.platform.fabric.kind != FabricKind::torus && scenario_.platform.fabric.kind != FabricKind::graph;
@@ -83,49 +76,90 @@ Group CostModel::slowest_group(Axis axis, const Plan& plan) {
 
 const CostModel::Groups& CostModel::slowest_groups(const Plan& plan) {
     const auto [entry, added] =
-        slowest_groups_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, plan.order, plan.devices});
-    if (added) entry->second = {slowest_group(Axis::tp, plan), slowest_group(Axis::cp, plan)};
+        slowest_groups_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, plan.ep, plan.etp, plan.order, plan.devices});
+    if (added)
+        entry->second = {slowest_group(Axis::tp, plan), slowest_group(Axis::cp, plan), slowest_group(Axis::ep, plan)};
     return entry->second;
+}
+
+/// What a pass is made of before overlap and host time.
+struct CostModel::PhaseSums {
+    Phase phase;
+    Seconds attention;
+    double kernels = 0;  // element-wise ones
+};
+
+/// Adds `share` of an operator.
+void CostModel::add_operator(const Operator& op, double share, const Groups& groups, PhaseSums& sums) {
+    Phase& phase = sums.phase;
+    if (op.kind == OperatorKind::collective) {
+        UnitCollective call{op.axis, op.collective, op.size, op.top_k, {}, {}};
+        const Group& group = groups[static_cast<std::size_t>(op.axis)];
+        call.time = op.axis == Axis::ep ? exchange_time(call, group) : group_time(op.collective, op.size, group);
+        phase.collectives.push_back(call);
+        return;
+    }
+    const Seconds time = kernels_.time(op) * share;
+    phase.compute += time;
+    phase.flops += op.flops * share;
+    if (op.kind == OperatorKind::attention) sums.attention += time;
+    if (op.kind != OperatorKind::gemm && op.kind != OperatorKind::generic) sums.kernels += share;
 }
 
 Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups) {
     const Software& software = scenario_.software;
-    Phase result;
-    Seconds attention;
-    double kernels = 0;
-    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
-        const Operator& op = block.graph[vertex];
-        if (op.pass != pass) continue;
-        if (op.kind == OperatorKind::collective) {
-            const Group& group = groups[static_cast<std::size_t>(op.axis)];
-            result.collectives.push_back(
-                {op.axis, op.collective, op.size, group_time(op.collective, op.size, group), {}});
-            continue;
-        }
-        result.compute += kernels_.time(op);
-        if (op.kind == OperatorKind::attention) attention += kernels_.time(op);
-        result.flops += op.flops;
-        const bool counted_by_profile = block.kind == BlockKind::layer;
-        if (!counted_by_profile && op.kind != OperatorKind::gemm && op.kind != OperatorKind::generic) ++kernels;
-    }
+    PhaseSums sums;
+    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph)))
+        if (block.graph[vertex].pass == pass) add_operator(block.graph[vertex], 1, groups, sums);
+    Phase& result = sums.phase;
+    // How many kernels a framework makes of the element-wise operators of a layer is a figure of its profile.
     if (block.kind == BlockKind::layer)
-        kernels = pass == Pass::forward ? software.forward_kernels : software.backward_kernels;
-    result.compute += kernels_.fixed() * kernels;
-    if (pass == Pass::backward && plan.microbatches() > 1)
-        result.compute += kernels_.memory_time(software.accumulation_bytes * static_cast<double>(block.parameters));
+        sums.kernels = pass == Pass::forward ? software.forward_kernels : software.backward_kernels;
+    result.compute += kernels_.fixed() * sums.kernels;
+    if (pass == Pass::backward) result.compute += accumulation_time(block, plan);
+    if (plan.zero == 3) {
+        // Forward gathers, backward gathers once more and reduces.
+        const double copies = pass == Pass::forward ? 1.0 / 3 : 2.0 / 3;
+        result.compute +=
+            kernels_.memory_time(copies * software.fsdp_copy_bytes * static_cast<double>(block.parameters));
+    }
     result.compute *= straggler_factor();
-    add_collectives(result, attention, plan);
-    if (!result.collectives.empty() && plan.cp > 1 && attention > Seconds(0))
+    add_collectives(result, sums.attention, plan);
+    if (plan.cp > 1 && sums.attention > Seconds(0))
         result.cp_exposed += software.cp_step_time * static_cast<double>(plan.cp - 1);
-    add_host_time(result, block.kind, pass == Pass::forward ? 1 : kBackwardHost, plan.tp);
+    add_host_time(result, block, pass, 1, plan);
     return result;
 }
 
-/// The weight gradients take their products and the accumulation into the gradient buffer; everything else has to come
-/// first. The host launches both parts, each its share of the operators; as device and host time combine for each part
-/// by itself, the two take a little longer than the whole where the host is close to limiting.
-void CostModel::split_backward(const Block& block, const Plan& plan, UnitCost& cost) const {
-    Phase& weight = cost.backward_weight;
+/// Sum of a microbatch's weight gradients into the gradient buffer where the products do not do it.
+Seconds CostModel::accumulation_time(const Block& block, const Plan& plan) const {
+    if (plan.microbatches() == 1 || plan.lora > 0) return Seconds(0);
+    return kernels_.memory_time(scenario_.software.accumulation_bytes * static_cast<double>(block.parameters));
+}
+
+/// One forward pass of the operators that the plan's modules name, with their collectives.
+Phase CostModel::selective_recomputation(const Block& block, const Plan& plan, const Groups& groups) {
+    PhaseSums sums;
+    const bool products = contains(plan.recompute_modules, RecomputeModule::products);
+    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
+        const Operator& op = block.graph[vertex];
+        if (op.pass != Pass::forward) continue;
+        if ((op.modules & plan.recompute_modules) != 0)
+            add_operator(op, 1, groups, sums);
+        else if (products && op.kind == OperatorKind::gemm && !op.head_gemm)
+            add_operator(op, 0.5, groups, sums);
+    }
+    sums.phase.compute = (sums.phase.compute + kernels_.fixed() * sums.kernels) * straggler_factor();
+    add_collectives(sums.phase, sums.attention, plan);
+    return sums.phase;
+}
+
+/// The weight gradients take their products and the accumulation into the gradient buffer; everything else (casts, the
+/// copies of FSDP) has to come first. The host launches both parts, each its share of the operators; as device and host
+/// time combine for each part by itself, the two take a little longer than the whole where the host is close to
+/// limiting.
+void CostModel::split_backward(UnitCost& cost, const Block& block, const Plan& plan, const Groups& groups) {
+    PhaseSums sums;
     double operators = 0;
     double delayed = 0;
     for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
@@ -133,20 +167,18 @@ void CostModel::split_backward(const Block& block, const Plan& plan, UnitCost& c
         if (op.pass != Pass::backward || op.kind == OperatorKind::collective) continue;
         operators += 1;
         delayed += op.weight_share;
-        weight.compute += kernels_.time(op) * op.weight_share;
-        weight.flops += op.flops * op.weight_share;
+        add_operator(op, op.weight_share, groups, sums);
     }
-    if (plan.microbatches() > 1)
-        weight.compute +=
-            kernels_.memory_time(scenario_.software.accumulation_bytes * static_cast<double>(block.parameters));
-    weight.compute *= straggler_factor();
+    Phase& weight = cost.backward_weight;
+    weight = sums.phase;
+    weight.compute = (weight.compute + accumulation_time(block, plan)) * straggler_factor();
     Phase& input = cost.backward_input;
     input = cost.backward;
     input.compute -= weight.compute;
     input.flops -= weight.flops;
     const double share = operators > 0 ? delayed / operators : 0;
-    add_host_time(input, block.kind, kBackwardHost * (1 - share), plan.tp);
-    add_host_time(weight, block.kind, kBackwardHost * share, plan.tp);
+    add_host_time(input, block, Pass::backward, 1 - share, plan);
+    add_host_time(weight, block, Pass::backward, share, plan);
 }
 
 /// Tensor-parallel collectives hide behind their products (which takes sequence parallelism: an all-reduce cannot be
@@ -160,82 +192,130 @@ void CostModel::add_collectives(Phase& phase, Seconds attention, const Plan& pla
     for (UnitCollective& call : phase.collectives) {
         if (call.axis == Axis::tp) {
             call.hidden = std::min(call.time * share, free);
+        } else if (call.axis == Axis::ep) {
+            call.hidden = std::min(call.time * software.expert_overlap_share, free);
         } else {
             call.hidden = std::min({call.time, window, free});
             window -= call.hidden;
         }
         free -= call.hidden;
-        (call.axis == Axis::tp ? phase.tp_exposed : phase.cp_exposed) += call.time - call.hidden;
+        Seconds& exposed = call.axis == Axis::tp   ? phase.tp_exposed
+                           : call.axis == Axis::cp ? phase.cp_exposed
+                                                   : phase.ep_exposed;
+        exposed += call.time - call.hidden;
         phase.compute += call.hidden * software.overlap_slowdown;
     }
 }
 
-void CostModel::add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const {
-    if (kind != BlockKind::layer) return;
+/// `share`: the part of the pass's launches that belong to the phase.
+void CostModel::add_host_time(Phase& phase, const Block& block, Pass pass, double share, const Plan& plan) const {
+    if (block.kind != BlockKind::layer) return;
     const Software& software = scenario_.software;
+    const Transformer& model = *scenario_.workload.transformer;
     Seconds host = software.layer_host_time;
-    if (const std::int64_t experts = scenario_.workload.transformer->experts; experts > 0)
-        host += software.moe_host_time + software.expert_host_time * static_cast<double>(experts);
-    host *= passes * (1 - software.cuda_graphs) * (1 + software.host_growth * std::log2(tp));
-    const Seconds device = phase.compute + phase.tp_exposed + phase.cp_exposed;
+    if (block.expert_parameters > 0)
+        host += software.moe_host_time + software.expert_host_time * static_cast<double>(model.experts / plan.ep);
+    // Megatron's fused softmax takes batches of four heads.
+    const bool fallback =
+        software.attention == AttentionImplementation::materialised && plan.mbs * model.heads / plan.tp % 4 != 0;
+    if (fallback) host += software.softmax_host_time;
+    host *= share * (pass == Pass::forward ? 1 : kBackwardHost) * (1 - software.cuda_graphs) *
+            (1 + software.host_growth * std::log2(plan.tp));
+    const Seconds device = phase.compute + phase.exposed();
     const double together =
         std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
-    phase.other = Seconds(together) - device;
+    phase.other = Seconds(together) - device + software.blocking_time * share;
 }
 
 UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
                                  const Groups& groups) {
     const Software& software = scenario_.software;
-    const Shard shard{plan.tp, plan.cp, plan.mbs, plan.sequence_parallel, software.attention, software.dropout};
-    const Block block = build_block(scenario_.workload, chain_index, shard);
+    const Block block = build_block(scenario_.workload, chain_index, shard_of(plan, software));
     UnitCost cost;
     cost.forward = phase(block, Pass::forward, plan, groups);
     cost.backward = phase(block, Pass::backward, plan, groups);
-    split_backward(block, plan, cost);
+    split_backward(cost, block, plan, groups);
     cost.parameters = block.parameters;
+    cost.expert_parameters = block.expert_parameters;
+    cost.trained = plan.lora > 0 ? plan.lora * block.adapter : block.parameters - block.expert_parameters;
+    cost.trained_experts = plan.lora > 0 ? 0 : block.expert_parameters;
     cost.boundary = block.boundary;
     Bytes saved;
-    Bytes droppable;
     for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
         const Operator& op = block.graph[vertex];
         saved += op.saved;
-        droppable += op.recomputable;
         if (op.kind == OperatorKind::loss && op.pass == Pass::forward)
             cost.logits = Bytes::rounded(op.read.as_double() / 4 * software.logit_bytes);  // read: 4 B per logit
-        if (recompute == Recompute::selective && op.kind == OperatorKind::attention && op.pass == Pass::forward) {
-            cost.recompute.compute += kernels_.time(op) * straggler_factor();
-            cost.recompute.flops += op.flops;
-        }
     }
-    cost.activations = saved * software.activation_factor;
-    const bool repeatable = block.kind == BlockKind::layer || block.kind == BlockKind::node;
-    if (recompute == Recompute::full && repeatable) {
-        append(cost.recompute, cost.forward);
-        const double share = plan.sequence_parallel ? plan.tp : 1;
-        const bool layer = block.kind == BlockKind::layer;
-        cost.working_set = cost.activations * (layer ? software.recompute_layers : 1);
-        cost.activations =
-            layer ? block.boundary * (software.checkpoint_factor / share) : std::min(cost.activations, block.boundary);
-    } else if (recompute == Recompute::selective) {
-        cost.activations = (saved - droppable) * software.activation_factor;
-        cost.working_set = droppable * software.activation_factor;
-    }
+    recompute_unit(cost, block, plan, recompute, groups, saved);
     return cost;
 }
 
-const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Recompute recompute) {
+/// Fills in what recomputation costs and what of the saved activations it leaves.
+void CostModel::recompute_unit(UnitCost& cost, const Block& block, const Plan& plan, Recompute recompute,
+                               const Groups& groups, Bytes saved) {
+    const Software& software = scenario_.software;
+    cost.activations = saved * software.activation_factor;
+    const bool layer = block.kind == BlockKind::layer;
+    if (recompute == Recompute::full && (layer || block.kind == BlockKind::node)) {
+        cost.recompute = cost.forward;
+        const double share = plan.sequence_parallel ? plan.tp : 1;
+        cost.working_set = cost.activations * (layer ? software.recompute_layers : 1);
+        cost.activations =
+            layer ? block.boundary * (software.checkpoint_factor / share) : std::min(cost.activations, block.boundary);
+    } else if (recompute == Recompute::selective && layer) {
+        cost.recompute = selective_recomputation(block, plan, groups);
+        Bytes dropped;
+        for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph)))
+            if ((block.graph[vertex].modules & plan.recompute_modules) != 0)
+                dropped += block.graph[vertex].recomputable;
+        cost.activations = (saved - dropped) * software.activation_factor;
+        cost.working_set = dropped * software.activation_factor;
+    }
+}
+
+/// Activations wait in the memory of the host; a share of both transfers is never hidden, and what does not fit beside
+/// the pass is not either.
+void CostModel::offload_unit(UnitCost& cost) const {
+    const Seconds transfer = cost.activations / scenario_.platform.accelerator.host_bandwidth;
+    for (Phase* phase : {&cost.forward, &cost.backward}) {
+        const Seconds excess = std::max(Seconds(0), transfer - phase->total());
+        phase->other += std::max(transfer * scenario_.software.offload_exposed, excess);
+    }
+    cost.working_set += cost.activations;
+    cost.activations = Bytes(0);
+}
+
+const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, int stage) {
+    const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
+    bool offloaded = false;
+    if (plan.offload > 0 && block_kind(scenario_.workload, chain_index) == BlockKind::layer) {
+        std::int64_t before = 0;  // layers of the stage in front of this one
+        for (const ChainRange& range : chunks)
+            before += std::clamp<std::int64_t>(chain_index - std::max<std::int64_t>(range.first, 1), 0, range.size());
+        offloaded = before < plan.offload;
+    }
+    return unit(chain_index, plan, plan.recompute_at(stage, chain_index), offloaded);
+}
+
+const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, bool offloaded) {
     const Groups& groups = slowest_groups(plan);
     const std::int64_t unit_class = block_class(scenario_.workload, chain_index);
     // Gradient accumulation makes the backward pass depend on whether there is more than one microbatch.
     const std::int64_t accumulates = plan.microbatches() > 1 ? 1 : 0;
-    auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, groups}];
-    if (!entry) entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, groups));
+    auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, offloaded,
+                          plan.recompute_modules, plan.lora, plan.etp, plan.zero == 3 ? 1 : 0, groups}];
+    if (!entry) {
+        entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, groups));
+        if (offloaded) offload_unit(*entry);
+    }
     return *entry;
 }
 
-Seconds CostModel::optimizer_time(std::int64_t parameters, int owners) const {
+Seconds CostModel::optimizer_time(const Plan& plan, std::int64_t trained, std::int64_t trained_experts) const {
     const double state = scenario_.workload.optimizer == Optimizer::adam ? kAdamBytes : kSgdBytes;
-    const double bytes = static_cast<double>(parameters) * (state / owners + kLocalBytes);
+    const double bytes = static_cast<double>(trained) * (state / plan.owners() + kLocalBytes) +
+                         static_cast<double>(trained_experts) * (state / plan.expert_owners() + kLocalBytes);
     return kernels_.memory_time(bytes * scenario_.software.optimizer_traffic);
 }
 
@@ -285,11 +365,21 @@ Seconds CostModel::boundary_load(const Plan& plan, Bytes boundary) {
     return entry->second * (p2p_bytes(plan, boundary) / kLoadProbe);
 }
 
-Seconds CostModel::dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size) {
-    std::vector<Group> groups = Layout(plan).dp_groups(stage);
+Seconds CostModel::dp_time(CollectiveKind kind, DataGroup group, const Plan& plan, int stage, Bytes size) {
+    const std::vector<Group> groups = Layout(plan).data_groups(group, stage);
     const auto [entry, added] = dp_times_.try_emplace({kind, size.value(), groups});
     if (added)
         entry->second = concurrent_collective_time(kind, CollectiveAlgorithm::automatic, groups, size, topology_);
+    return entry->second;
+}
+
+Seconds CostModel::exchange_time(const UnitCollective& call, const Group& group) {
+    // Told from plain all-to-alls of the group by the sign: sizes are positive.
+    const auto [entry, added] = group_times_.try_emplace({call.kind, -call.size.value() * 64 - call.top_k % 64, group});
+    if (added) {
+        const Decomposition exchange = expert_exchange(group, call.size, call.top_k, topology_);
+        entry->second = exchange.latency + bottleneck_time(exchange.flows, topology_);
+    }
     return entry->second;
 }
 

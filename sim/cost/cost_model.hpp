@@ -15,13 +15,14 @@
 
 namespace plansim {
 
-/// One collective over the tensor- or context-parallel group, as the operator graph lists it.
+/// One collective over a tensor-, context- or expert-parallel group, as the operator graph lists it.
 struct UnitCollective {
     Axis axis = Axis::tp;
     CollectiveKind kind = CollectiveKind::all_reduce;
     Bytes size;
-    Seconds time;    // alone on the network
-    Seconds hidden;  // part of it that runs beside compute
+    std::int64_t top_k = 0;  // exchange of experts (all_to_all over ep): see sim/collective/expert_exchange.hpp
+    Seconds time;            // alone on the network
+    Seconds hidden;          // part of it that runs beside compute
     friend bool operator==(const UnitCollective&, const UnitCollective&) = default;
 };
 
@@ -31,9 +32,11 @@ struct Phase {
     Seconds other;       // host time beyond the device time
     Seconds tp_exposed;  // part of the collectives that nothing hides, by axis
     Seconds cp_exposed;
+    Seconds ep_exposed;
     std::vector<UnitCollective> collectives;
     Flops flops;  // executed
-    [[nodiscard]] Seconds total() const { return compute + other + tp_exposed + cp_exposed; }
+    [[nodiscard]] Seconds total() const { return compute + other + exposed(); }
+    [[nodiscard]] Seconds exposed() const { return tp_exposed + cp_exposed + ep_exposed; }
 };
 
 struct UnitCost {
@@ -43,10 +46,13 @@ struct UnitCost {
     Phase backward_weight;        // and what can wait; collectives belong to the former
     Phase recompute;              // precedes the backward pass; empty without recomputation
     std::int64_t parameters = 0;  // of one rank
-    Bytes activations;            // kept per microbatch from forward to backward
-    Bytes working_set;            // lives during the backward pass only: what recomputation rebuilds
-    Bytes logits;                 // lives from the forward to the backward pass of the loss
-    Bytes boundary;               // handed to the next unit, whole tensor
+    std::int64_t expert_parameters = 0;  // of them, those of experts, which have data-parallel groups of their own
+    std::int64_t trained = 0;            // those that have gradients, experts left out
+    std::int64_t trained_experts = 0;
+    Bytes activations;  // kept per microbatch from forward to backward
+    Bytes working_set;  // lives during the backward pass only: what recomputation rebuilds
+    Bytes logits;       // lives from the forward to the backward pass of the loss
+    Bytes boundary;     // handed to the next unit, whole tensor
 };
 
 /// Everything a cost depends on besides the unit and the plan.
@@ -64,11 +70,13 @@ class CostModel {
     [[nodiscard]] const Scenario& scenario() const { return scenario_; }
     [[nodiscard]] const Topology& topology() const { return topology_; }
 
-    /// Cost of a chain unit under the plan's tp, mbs and sequence parallelism with a recomputation mode. Uses the
-    /// slowest groups of the plan's placement. The reference stays valid.
-    const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute);
-    /// Adam or SGD step over the parameters of one rank, `owners` ranks share the optimizer states.
-    [[nodiscard]] Seconds optimizer_time(std::int64_t parameters, int owners) const;
+    /// Cost of a chain unit under the plan's degrees, batch and switches, as it stands on a stage. Uses the slowest
+    /// groups of the plan's placement. The reference stays valid.
+    const UnitCost& unit(std::int64_t chain_index, const Plan& plan, int stage);
+    /// The same with a given recomputation mode, for plans whose stages are not laid out yet.
+    const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, bool offloaded = false);
+    /// Adam or SGD step over the trained parameters of a stage, whose optimizer states the plan's owners share.
+    [[nodiscard]] Seconds optimizer_time(const Plan& plan, std::int64_t trained, std::int64_t trained_experts) const;
     /// Factor on all compute: the slowest of many devices.
     [[nodiscard]] double straggler_factor() const;
     /// Fixed part of one transfer over a stage boundary: latency and re-gather at the receiver.
@@ -84,18 +92,27 @@ class CostModel {
     }
     /// Bytes that each tp rank sends over a stage boundary.
     [[nodiscard]] Bytes p2p_bytes(const Plan& plan, Bytes boundary) const;
-    /// A collective of every dp group of a stage at the same time.
-    Seconds dp_time(CollectiveKind kind, const Plan& plan, int stage, Bytes size);
+    /// A collective of every data-parallel group of a kind of a stage at the same time.
+    Seconds dp_time(CollectiveKind kind, DataGroup group, const Plan& plan, int stage, Bytes size);
 
   private:
-    using Groups = std::array<Group, 2>;  // by axis
-    using UnitKey = std::tuple<std::int64_t, std::int64_t, bool, Recompute, Groups>;
+    using Groups = std::array<Group, kAxes>;  // by axis
+    using UnitKey =
+        std::tuple<std::int64_t, std::int64_t, bool, Recompute, bool, RecomputeModules, std::int64_t, int, int, Groups>;
+    struct PhaseSums;
     [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
                                         const Groups& groups);
+    void add_operator(const Operator& op, double share, const Groups& groups, PhaseSums& sums);
     Phase phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups);
-    void split_backward(const Block& block, const Plan& plan, UnitCost& cost) const;
+    [[nodiscard]] Seconds accumulation_time(const Block& block, const Plan& plan) const;
+    void split_backward(UnitCost& cost, const Block& block, const Plan& plan, const Groups& groups);
+    Phase selective_recomputation(const Block& block, const Plan& plan, const Groups& groups);
+    void recompute_unit(UnitCost& cost, const Block& block, const Plan& plan, Recompute recompute, const Groups& groups,
+                        Bytes saved);
+    void offload_unit(UnitCost& cost) const;
     void add_collectives(Phase& phase, Seconds attention, const Plan& plan) const;
-    void add_host_time(Phase& phase, BlockKind kind, double passes, int tp) const;
+    void add_host_time(Phase& phase, const Block& block, Pass pass, double share, const Plan& plan) const;
+    Seconds exchange_time(const UnitCollective& call, const Group& group);
     Seconds group_time(CollectiveKind kind, Bytes size, const Group& group);
     Group slowest_group(Axis axis, const Plan& plan);
     const Groups& slowest_groups(const Plan& plan);
@@ -105,7 +122,7 @@ class CostModel {
     KernelTime kernels_;
     std::map<UnitKey, std::unique_ptr<UnitCost>> units_;
     std::map<std::tuple<CollectiveKind, std::int64_t, Group>, Seconds> group_times_;
-    std::map<std::tuple<int, int, int, int, std::string, std::vector<std::int64_t>>, Groups> slowest_groups_;
+    std::map<std::tuple<int, int, int, int, int, int, std::string, std::vector<std::int64_t>>, Groups> slowest_groups_;
     std::map<std::tuple<CollectiveKind, std::int64_t, std::vector<Group>>, Seconds> dp_times_;
     std::map<std::tuple<int, int, int, int, bool, std::string, std::vector<std::int64_t>>, Seconds> boundary_loads_;
 };

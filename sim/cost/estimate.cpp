@@ -11,66 +11,76 @@ void add(Phase& sum, const Phase& part) {
     sum.other += part.other;
     sum.tp_exposed += part.tp_exposed;
     sum.cp_exposed += part.cp_exposed;
+    sum.ep_exposed += part.ep_exposed;
     sum.flops += part.flops;
 }
 
+/// Time of data-parallel collectives that nothing hides: what is once per step, and what every microbatch adds.
 struct DataParallel {
-    Seconds reduce;  // exposed part of the gradient reduction
-    Seconds gather;  // exposed part of the parameter gathering
+    Seconds step;
+    Seconds microbatch;
 };
 
 DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage,
                                    const std::vector<ChunkCost>& chunks) {
     DataParallel result;
-    if (plan.data_ranks() == 1) return result;
     const Software& software = model.scenario().software;
-    std::int64_t parameters = 0;
+    DataParameters parameters;
     Seconds backward;
     Seconds forward;
     for (const ChunkCost& chunk : chunks) {
-        parameters += chunk.parameters;
+        parameters.dense += chunk.parameters.dense;
+        parameters.experts += chunk.parameters.experts;
+        parameters.trained += chunk.parameters.trained;
+        parameters.trained_experts += chunk.parameters.trained_experts;
         // Reductions run beside the pass that completes the gradients.
         backward += splits_backward(plan.schedule) ? chunk.backward_weight.total()
                                                    : chunk.backward.total() + chunk.recompute.total();
         forward += chunk.forward.total();
     }
-    const auto reduction = plan.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-    result.reduce = model.dp_time(reduction, plan, stage, gradient_message(software, parameters));
-    if (plan.zero >= 1)
-        result.gather = model.dp_time(CollectiveKind::all_gather, plan, stage, parameter_message(parameters));
-    if (software.dp_overlap) {
-        const Seconds zero;
-        result.reduce = std::max(zero, result.reduce - backward);
-        result.gather = std::max(zero, result.gather - forward);
+    const double share = software.dp_overlap ? software.dp_overlap_share : 0;
+    const auto exposed = [&](Seconds collectives, Seconds window) {
+        // What is hidden slows down the compute beside it.
+        const Seconds hidden = std::min(collectives, window * share);
+        return collectives - hidden + hidden * software.overlap_slowdown;
+    };
+    const Seconds reduce = data_time(model, plan, stage, reductions(plan, software, parameters));
+    const Seconds gather = data_time(model, plan, stage, gatherings(plan, software, parameters));
+    Seconds& of_gather = gathers_every_pass(plan) ? result.microbatch : result.step;
+    of_gather += exposed(gather, forward);
+    const Seconds again = gathers_again(plan) ? gather : Seconds(0);
+    if (reduces_every_pass(plan)) {
+        result.microbatch += exposed(reduce + again, backward);
+    } else {
+        result.step += exposed(reduce, backward);
+        if (again > Seconds(0)) result.microbatch += exposed(again, backward);
     }
     return result;
 }
 
 }  // namespace
 
-Bytes gradient_message(const Software& software, std::int64_t parameters) {
-    return Bytes(software.gradient_reduce_bytes * parameters);
-}
-
-Bytes parameter_message(std::int64_t parameters) {
-    return Bytes(2 * parameters);
-}
-
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage) {
     const ChainRange& range = plan.range(virtual_stage);
-    const Recompute recompute = plan.recompute[static_cast<std::size_t>(plan.shape().stage_of(virtual_stage))];
+    const int stage = plan.shape().stage_of(virtual_stage);
     ChunkCost sum;
     for (std::int64_t index = range.first; index < range.last; ++index) {
-        const UnitCost& cost = model.unit(index, plan, recompute);
+        const UnitCost& cost = model.unit(index, plan, stage);
         add(sum.forward, cost.forward);
         add(sum.backward, cost.backward);
         add(sum.backward_input, cost.backward_input);
         add(sum.backward_weight, cost.backward_weight);
         add(sum.recompute, cost.recompute);
-        sum.parameters += cost.parameters;
+        sum.parameters.add(cost);
         sum.boundary = cost.boundary;
     }
     return sum;
+}
+
+Seconds step_host_time(const Software& software, const Plan& plan) {
+    // Inside a node the broadcasts run side by side on its switch.
+    constexpr int kOwnersOfNode = 8;
+    return software.iteration_time + software.owner_time * std::max(0, plan.owners() - kOwnersOfNode);
 }
 
 Bytes planned_capacity(const Scenario& scenario) {
@@ -85,7 +95,7 @@ Seconds boundary_transfer(CostModel& model, const Plan& plan, int front) {
     if (front < 0 || !shape.apart(front, shape.target(front, false))) return Seconds(0);
     const int from = shape.stage_of(front);
     const ChainRange& range = plan.range(front);
-    const Bytes boundary = model.unit(range.last - 1, plan, plan.recompute[static_cast<std::size_t>(from)]).boundary;
+    const Bytes boundary = model.unit(range.last - 1, plan, from).boundary;
     return model.p2p_latency(plan, from, shape.stage_of(front + 1), boundary) + model.boundary_load(plan, boundary);
 }
 
@@ -96,7 +106,7 @@ struct StageTimes {
     Seconds forward;  // the parts of `compute`; recomputation belongs to the backward pass of the input
     Seconds input;
     Seconds weight;
-    Seconds data_parallel;
+    DataParallel data_parallel;
     Seconds optimizer;
 };
 
@@ -138,7 +148,8 @@ Seconds split_bubble(const Plan& plan, const std::vector<StageTimes>& stages, Se
 StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
     StageTimes times;
     std::vector<ChunkCost> chunks;
-    std::int64_t parameters = 0;
+    std::int64_t trained = 0;
+    std::int64_t experts = 0;
     for (int chunk = 0; chunk < plan.vpp; ++chunk) {
         const int virtual_stage = plan.shape().virtual_stage(stage, chunk);
         chunks.push_back(chunk_cost(model, plan, virtual_stage));
@@ -150,11 +161,12 @@ StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
         times.sends +=
             (boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1)) /
             plan.copies();
-        parameters += cost.parameters;
+        trained += cost.parameters.trained;
+        experts += cost.parameters.trained_experts;
     }
-    const DataParallel exposed = exposed_data_parallel(model, plan, stage, chunks);
-    times.data_parallel = exposed.reduce + exposed.gather;
-    times.optimizer = model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1);
+    times.data_parallel = exposed_data_parallel(model, plan, stage, chunks);
+    times.compute += times.data_parallel.microbatch;
+    times.optimizer = model.optimizer_time(plan, trained, experts);
     return times;
 }
 
@@ -162,7 +174,8 @@ StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
 Seconds link_load(CostModel& model, const Plan& plan) {
     Bytes largest;
     for (int front = 0; front + 1 < plan.virtual_stages(); ++front)
-        largest = std::max(largest, model.unit(plan.range(front).last - 1, plan, plan.recompute.front()).boundary);
+        largest =
+            std::max(largest, model.unit(plan.range(front).last - 1, plan, plan.shape().stage_of(front)).boundary);
     return model.boundary_load(plan, largest) * plan.vpp / plan.copies();
 }
 
@@ -185,7 +198,7 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
             result.slowest_stage = stage;
         }
         steady = std::max(steady, overlap ? times.compute : times.compute + times.sends);
-        result.dp_exposed = std::max(result.dp_exposed, times.data_parallel);
+        result.dp_exposed = std::max(result.dp_exposed, times.data_parallel.step);
         result.optimizer = std::max(result.optimizer, times.optimizer);
         const Bytes peak = stage_peak(model, plan, stage).total();
         if (peak > result.peak_memory) {
@@ -201,7 +214,7 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     for (int front = 0; front + 1 < plan.pp; ++front)
         result.p2p += boundary_transfer(model, plan, front) * 2;  // to fill and to drain the pipeline
     result.iteration_time = result.bottleneck * microbatches + result.bubble + result.p2p + result.dp_exposed +
-                            result.optimizer + scenario.software.iteration_time;
+                            result.optimizer + step_host_time(scenario.software, plan);
     if (result.peak_memory > capacity) result.shortfall = Shortfall{result.fullest_stage, result.peak_memory, capacity};
     return result;
 }

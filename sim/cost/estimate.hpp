@@ -14,6 +14,7 @@
 
 #include <optional>
 
+#include "sim/cost/data_parallel.hpp"
 #include "sim/cost/memory.hpp"
 
 namespace plansim {
@@ -25,7 +26,7 @@ struct ChunkCost {
     Phase backward_input;
     Phase backward_weight;
     Phase recompute;
-    std::int64_t parameters = 0;
+    DataParameters parameters;
     Bytes boundary;  // leaving the chunk forward
     /// All passes of one microbatch.
     [[nodiscard]] Seconds total(ScheduleKind schedule) const {
@@ -37,9 +38,8 @@ struct ChunkCost {
 /// Collective lists are left empty in the sums.
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage);
 
-/// Gradients in bytes as reduced, parameters as gathered.
-Bytes gradient_message(const Software& software, std::int64_t parameters);
-Bytes parameter_message(std::int64_t parameters);
+/// Fixed host time of an optimizer step.
+Seconds step_host_time(const Software& software, const Plan& plan);
 
 struct Shortfall {
     int stage = 0;

@@ -15,15 +15,23 @@
 
 namespace plansim {
 
+/// Whether the device runs at its power limit, as in training, or a benchmark ends before the limit bites.
+enum class Clock { sustained, short_run };
+
 class KernelTime {
   public:
-    /// `dtype`: in fp8 training every matrix product but that of the head runs in fp8.
+    /// `dtype`: in fp8 or fp4 training every matrix product but that of the head runs in that format.
     KernelTime(const Accelerator& accelerator, const Software& software, Precision dtype);
 
     /// Device time of a computing operator; collectives take none here.
     [[nodiscard]] Seconds time(const Operator& op) const;
+    /// Device time of one dense product, batched products run together, alone on the device.
+    [[nodiscard]] Seconds matrix_product(const MatrixShape& shape, Precision precision, Clock clock) const;
+    /// Bytes that such a product reads and writes at least; products of 8-bit operands write 16-bit results.
+    [[nodiscard]] static double matrix_bytes(const MatrixShape& shape, Precision precision);
     /// The shape penalty u of a matrix product at a sustained rate.
-    [[nodiscard]] double shape_penalty(const MatrixShape& shape, FlopsPerSecond rate) const;
+    [[nodiscard]] double shape_penalty(const MatrixShape& shape, FlopsPerSecond rate,
+                                       Precision precision = Precision::bf16) const;
     /// Memory-bound work without a kernel's fixed time.
     [[nodiscard]] Seconds memory_time(double bytes) const { return Seconds(bytes / memory_rate_.value()); }
     [[nodiscard]] FlopsPerSecond sustained(Precision precision) const;
@@ -31,6 +39,7 @@ class KernelTime {
     [[nodiscard]] Seconds fixed() const { return accelerator_.kernel_time; }
 
   private:
+    [[nodiscard]] double cast_traffic() const;
     [[nodiscard]] Seconds gemm(const Operator& op) const;
     [[nodiscard]] Seconds attention(const Operator& op) const;
 

@@ -11,7 +11,26 @@ Group Layout::devices(int replica, int stage) const {
     return group;
 }
 
+std::vector<Group> Layout::expert_groups(int replica, int stage) const {
+    const int span = plan_.ep * plan_.etp;  // consecutive ranks that hold all experts once
+    const int ranks = plan_.tp * plan_.cp;  // of a replica
+    std::vector<Group> result;
+    for (int first = (replica * ranks + span - 1) / span * span; first < (replica + 1) * ranks; first += span) {
+        Group all;
+        for (int other = first / ranks; other <= (first + span - 1) / ranks; ++other)
+            for (const DeviceId device : devices(other, stage))
+                all.push_back(device);
+        for (int expert_rank = 0; expert_rank < plan_.etp; ++expert_rank) {
+            Group& group = result.emplace_back();
+            for (int index = 0; index < plan_.ep; ++index)
+                group.push_back(all[static_cast<std::size_t>(first % ranks + index * plan_.etp + expert_rank)]);
+        }
+    }
+    return result;
+}
+
 std::vector<Group> Layout::groups(Axis axis, int replica, int stage) const {
+    if (axis == Axis::ep) return expert_groups(replica, stage);
     const bool tensor = axis == Axis::tp;
     std::vector<Group> result(static_cast<std::size_t>(tensor ? plan_.cp : plan_.tp));
     for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
@@ -32,10 +51,34 @@ Group Layout::dp_group(int tp_rank, int stage) const {
     return group;
 }
 
-std::vector<Group> Layout::dp_groups(int stage) const {
+std::vector<Group> Layout::data_groups(DataGroup kind, int stage) const {
     std::vector<Group> groups;
-    for (int rank = 0; rank < plan_.tp; ++rank)
-        groups.push_back(dp_group(rank, stage));
+    if (kind == DataGroup::experts) {
+        const auto span = static_cast<std::size_t>(plan_.ep * plan_.etp);
+        groups.resize(span);
+        std::size_t rank = 0;
+        const int owner = owner_of(stage);
+        for (int replica = 0; replica < plan_.dp; ++replica)
+            for (int copy = 0; copy < plan_.copies(); ++copy)
+                for (const DeviceId device : devices(replica, copy == 0 ? owner : plan_.pp - 1 - owner))
+                    groups[rank++ % span].push_back(device);
+        return groups;
+    }
+    const auto shard = static_cast<std::size_t>(plan_.fsdp == 0 ? plan_.data_ranks() : plan_.fsdp);
+    for (int tp_rank = 0; tp_rank < plan_.tp; ++tp_rank) {
+        const Group all = dp_group(tp_rank, stage);
+        if (kind == DataGroup::all) {
+            groups.push_back(all);
+            continue;
+        }
+        const std::size_t copies = all.size() / shard;
+        const std::size_t count = kind == DataGroup::shard ? copies : shard;
+        for (std::size_t index = 0; index < count; ++index) {
+            Group& group = groups.emplace_back();
+            for (std::size_t member = 0; member < all.size() / count; ++member)
+                group.push_back(kind == DataGroup::shard ? all[index * shard + member] : all[member * shard + index]);
+        }
+    }
     return groups;
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices a plan's groups consist of. A worker is the tensor- and context-parallel ranks of one stage of one
 // replica: its devices run the same instructions in lockstep, because every layer synchronises them.
+//
+// Expert groups are laid over the tp x cp x dp ranks of a stage in that order: etp consecutive ranks share an expert,
+// ep such sets hold all experts, and the sets at the same place of the ep groups hold the same experts (Megatron-Core's
+// order tp-ep-dp).
 #pragma once
 
 #include <algorithm>
@@ -11,6 +15,10 @@
 #include "sim/spec/plan.hpp"
 
 namespace plansim {
+
+/// Ranks that hold the same parameters: all of them; those that share one copy of what ZeRO shards; those that hold the
+/// same shard of different copies; those that hold the same experts.
+enum class DataGroup { all, shard, copies, experts };
 
 class Layout {
   public:
@@ -23,6 +31,7 @@ class Layout {
     /// Devices of a worker, tp ranks fastest.
     [[nodiscard]] Group devices(int replica, int stage) const;
     /// The groups of an axis that a worker consists of: its tp groups (one per cp rank) or cp groups (one per tp rank).
+    /// Expert groups join several replicas: they are listed with the replica of their first rank.
     [[nodiscard]] std::vector<Group> groups(Axis axis, int replica, int stage) const;
     /// The stage that keeps the books of a stage's parameters: its own, or under DualPipe the first of the two stages
     /// that hold the same ones.
@@ -31,10 +40,12 @@ class Layout {
     }
     /// Devices that hold the same parameters: the cp ranks of every replica (and of the stage's twin under DualPipe).
     [[nodiscard]] Group dp_group(int tp_rank, int stage) const;
-    /// All dp groups of a stage: they reduce at the same time.
-    [[nodiscard]] std::vector<Group> dp_groups(int stage) const;
+    /// All groups of a kind of a stage: they communicate at the same time.
+    [[nodiscard]] std::vector<Group> data_groups(DataGroup kind, int stage) const;
 
   private:
+    [[nodiscard]] std::vector<Group> expert_groups(int replica, int stage) const;
+
     const Plan& plan_;
 };
 

@@ -9,6 +9,7 @@ namespace {
 constexpr double kWeightBytes = 2;      // 16-bit weights, also when products run in fp8
 constexpr double kAdamStateBytes = 12;  // fp32 weight, two fp32 moments
 constexpr double kSgdStateBytes = 4;    // fp32 weight
+constexpr double kUnitsGathered = 2;    // FSDP: the unit that computes and the one that is prefetched
 constexpr double kBoundaryTensors = 2;  // one received, one to be sent
 constexpr double kLogitGradient = 2;    // bytes per logit that the weight gradient of the head reads
 
@@ -21,6 +22,10 @@ double delayed_share(const Software& software) {
 
 void StageLoad::add(const UnitCost& cost) {
     parameters += static_cast<double>(cost.parameters);
+    expert_parameters += static_cast<double>(cost.expert_parameters);
+    trained += static_cast<double>(cost.trained);
+    trained_experts += static_cast<double>(cost.trained_experts);
+    largest = std::max(largest, static_cast<double>(cost.parameters));
     activations += cost.activations;
     working = std::max(working, cost.working_set);
     transient += cost.logits;
@@ -40,7 +45,6 @@ double tied_copy(const Workload& workload, const Plan& plan, const std::vector<C
 StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& plan, int stage) {
     const Software& software = scenario.software;
     const double slack = software.fragmentation;
-    const double owners = plan.zero >= 1 ? plan.data_ranks() : 1;
     const double state = scenario.workload.optimizer == Optimizer::adam ? kAdamStateBytes : kSgdStateBytes;
     const std::int64_t in_flight = chunks_in_flight(plan.shape(), stage);
     // GPipe runs all forward passes first, so that the logits of every microbatch wait for their backward pass.
@@ -51,9 +55,17 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
         logits_in_flight +=
             static_cast<double>(std::min<std::int64_t>(stage, plan.microbatches() - 1)) * delayed_share(software);
     StagePeak peak;
-    peak.weights = Bytes::rounded(load.parameters * kWeightBytes * slack);
-    peak.gradients = Bytes::rounded(load.parameters * static_cast<double>(software.gradient_bytes) * slack);
-    peak.optimizer = Bytes::rounded(load.parameters * state / owners * slack);
+    const auto shared = [&](int level, double dense, double experts) {
+        return plan.zero >= level ? dense / plan.owners() + experts / plan.expert_owners() : dense + experts;
+    };
+    const double gradient = static_cast<double>(software.gradient_bytes);
+    const double weights = shared(3, load.parameters - load.expert_parameters, load.expert_parameters);
+    const double gradients = shared(2, load.trained, load.trained_experts);
+    const double whole = plan.zero == 3 ? load.largest * kUnitsGathered : 0;
+    peak.weights = Bytes::rounded((weights + whole) * kWeightBytes * slack);
+    peak.gradients =
+        Bytes::rounded((gradients + (plan.zero >= 2 && plan.lora == 0 ? load.largest : 0)) * gradient * slack);
+    peak.optimizer = Bytes::rounded(shared(1, load.trained, load.trained_experts) * state * slack);
     peak.buffers = software.context + load.boundary * (kBoundaryTensors * slack);
     peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) +
                        (load.working + load.transient * logits_in_flight) * slack;
@@ -68,7 +80,7 @@ StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
     for (const ChainRange& range : chunks) {
         StageLoad load;
         for (std::int64_t index = range.first; index < range.last; ++index) {
-            const UnitCost& cost = model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]);
+            const UnitCost& cost = model.unit(index, plan, stage);
             load.add(cost);
             all.add(cost);
         }
@@ -77,7 +89,9 @@ StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
         memory.chunk_transient.push_back(load.transient * slack);
         memory.chunk_delayed.push_back(load.transient * (slack * delayed_share(model.scenario().software)));
     }
-    all.parameters += tied_copy(model.scenario().workload, plan, chunks);
+    const double copy = tied_copy(model.scenario().workload, plan, chunks);
+    all.parameters += copy;
+    all.trained += plan.lora > 0 ? 0 : copy;
     const StagePeak fixed = peak_of(all, model.scenario(), plan, stage);
     memory.weights = fixed.weights;
     memory.gradients = fixed.gradients;
@@ -114,8 +128,10 @@ StagePeak stage_peak(CostModel& model, const Plan& plan, int stage) {
     StageLoad load;
     for (const ChainRange& range : chunks)
         for (std::int64_t index = range.first; index < range.last; ++index)
-            load.add(model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]));
-    load.parameters += tied_copy(model.scenario().workload, plan, chunks);
+            load.add(model.unit(index, plan, stage));
+    const double copy = tied_copy(model.scenario().workload, plan, chunks);
+    load.parameters += copy;
+    load.trained += plan.lora > 0 ? 0 : copy;
     return peak_of(load, model.scenario(), plan, stage);
 }
 

@@ -3,7 +3,8 @@
 //
 // peak = context + fragmentation * (weights + gradients + optimizer states + activations in flight + working set of a
 // recomputation + logits + two boundary tensors). Adam in mixed precision: 2 bytes of weights, gradient_bytes of
-// gradients, 12 bytes of fp32 weights and moments per parameter, the last shared by the dp ranks under ZeRO-1.
+// gradients, 12 bytes of fp32 weights and moments per parameter; ZeRO-1 shares the last among the data ranks, ZeRO-2
+// the gradients too, FSDP everything, beside which two units are whole (one computes, the next one is gathered).
 //
 // Split backward pass: all activations are kept until W. Assumption: what B could free (inside of attention, inputs of
 // norms) makes up for what it adds for W (gradients of the products' outputs), which is not counted. Of the logits a
@@ -46,10 +47,14 @@ std::int64_t chunks_in_flight(const PipelineShape& shape, int stage);
 /// Sums over the units that a stage holds, all chunks together.
 struct StageLoad {
     double parameters = 0;
-    Bytes activations;  // of one microbatch
-    Bytes working;      // largest of any unit
-    Bytes transient;    // logits
-    Bytes boundary;     // largest
+    double expert_parameters = 0;  // of them
+    double trained = 0;            // experts left out
+    double trained_experts = 0;
+    double largest = 0;  // parameters of the largest unit: FSDP gathers and reduces unit by unit
+    Bytes activations;   // of one microbatch
+    Bytes working;       // largest of any unit
+    Bytes transient;     // logits
+    Bytes boundary;      // largest
     void add(const UnitCost& cost);
 };
 

@@ -67,12 +67,21 @@ std::string_view name_of(BlockKind kind) {
 BlockKind block_kind(const Workload& workload, std::int64_t chain_index) {
     if (!workload.transformer) return BlockKind::node;
     if (chain_index == 0) return BlockKind::embedding;
-    return chain_index == workload.transformer->layers + 1 ? BlockKind::head : BlockKind::layer;
+    return chain_index == workload.transformer->all_layers() + 1 ? BlockKind::head : BlockKind::layer;
 }
 
 std::int64_t block_class(const Workload& workload, std::int64_t chain_index) {
     if (!workload.transformer) return chain_index;
-    return static_cast<std::int64_t>(block_kind(workload, chain_index));
+    const Transformer& model = *workload.transformer;
+    const std::int64_t layer = chain_index - 1;
+    const bool is_layer = block_kind(workload, chain_index) == BlockKind::layer;
+    return static_cast<std::int64_t>(block_kind(workload, chain_index)) +
+           (is_layer && model.is_mixture(layer) ? 8 : 0) + (is_layer && model.slides(layer) ? 16 : 0);
+}
+
+Shard shard_of(const Plan& plan, const Software& software) {
+    return {plan.tp,          plan.cp, plan.mbs, plan.sequence_parallel, software.attention,
+            software.dropout, plan.ep, plan.etp, plan.lora > 0};
 }
 
 Block build_block(const Workload& workload, std::int64_t chain_index, const Shard& shard) {
@@ -86,11 +95,17 @@ Block build_block(const Workload& workload, std::int64_t chain_index, const Shar
     } else {
         block.name = block.kind == BlockKind::layer ? "layer" + std::to_string(chain_index - 1)
                                                     : std::string(name_of(block.kind));
-        block.graph = transformer_graph(workload, block.kind, shard);
+        block.graph = block.kind == BlockKind::layer  ? layer_graph(workload, chain_index - 1, shard)
+                      : block.kind == BlockKind::head ? head_graph(workload, shard)
+                                                      : embedding_graph(workload, shard);
         block.boundary = Bytes(2 * shard.mbs * workload.seq / shard.cp * workload.transformer->hidden);
     }
-    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph)))
-        block.parameters += block.graph[vertex].parameters;
+    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
+        const Operator& op = block.graph[vertex];
+        block.parameters += op.parameters;
+        if (op.expert) block.expert_parameters += op.parameters;
+        block.adapter += op.adapter;
+    }
     return block;
 }
 
@@ -114,9 +129,8 @@ ModelTotals model_totals(const Workload& workload) {
     if (workload.transformer) {
         const Transformer& model = *workload.transformer;
         training = 3 * forward;  // not the scores that a fused attention kernel computes twice
-        if (model.experts > 0)
-            totals.active_parameters -=
-                model.layers * (model.experts - model.top_k) * model.hidden * model.ffn * (model.gated ? 3 : 2);
+        totals.active_parameters -=
+            model.mixtures() * (model.experts - model.top_k) * model.hidden * model.ffn * (model.gated ? 3 : 2);
     }
     totals.forward_flops_per_token = Flops(forward / tokens);
     totals.training_flops_per_token = Flops(training / tokens);

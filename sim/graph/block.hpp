@@ -3,12 +3,14 @@
 //
 // Assumes Megatron's tensor parallelism: columns of the first product and rows of the second one are split, so each
 // half layer has one collective each way; with sequence parallelism an all-gather and a reduce-scatter take its place
-// and norms and residuals see only their share of the tokens. Experts are split over the same ranks (expert tp = tp).
-// FLOPs of causal attention are halved for a fused kernel, not for materialised scores.
-// Source: Shoeybi et al. 2019, Korthikanti et al. 2022; traffic and memory per operator as derived in transformer.cpp.
+// and norms and residuals see only their share of the tokens. Experts are spread over ep ranks and each of them is
+// split over etp ranks (1 or tp); with etp = 1 the tokens stay split over tp and two all-to-alls bring them to their
+// experts. FLOPs of causal attention are halved for a fused kernel, not for materialised scores. Source: Shoeybi et al.
+// 2019, Korthikanti et al. 2022; traffic and memory per operator as derived in transformer.cpp.
 #pragma once
 
 #include "sim/graph/operator.hpp"
+#include "sim/spec/plan.hpp"
 #include "sim/spec/software.hpp"
 #include "sim/spec/workload.hpp"
 
@@ -22,7 +24,11 @@ struct Shard {
     bool sequence_parallel = false;
     AttentionImplementation attention = AttentionImplementation::fused;
     bool dropout = false;
+    std::int64_t ep = 1;
+    std::int64_t etp = tp;
+    bool frozen = false;  // LoRA: products have no weight gradient
 };
+Shard shard_of(const Plan& plan, const Software& software);
 
 enum class BlockKind { embedding, layer, head, node };
 std::string_view name_of(BlockKind kind);
@@ -31,7 +37,9 @@ struct Block {
     BlockKind kind = BlockKind::layer;
     std::string name;
     OperatorGraph graph;
-    std::int64_t parameters = 0;  // of this rank
+    std::int64_t parameters = 0;         // of this rank
+    std::int64_t expert_parameters = 0;  // of them, those of experts
+    std::int64_t adapter = 0;            // trained parameters beside frozen ones, per unit of LoRA rank
     /// Bytes that one microbatch hands to the next unit of the chain, whole (all tp ranks together hold one copy of it,
     /// or each holds a share with sequence parallelism).
     Bytes boundary;

@@ -8,6 +8,7 @@ namespace plansim {
 BlockBuilder::Vertex BlockBuilder::add(const Operator& forward, std::vector<Operator> backward,
                                        const std::vector<Vertex>& inputs, Bytes bytes) {
     const Vertex vertex = boost::add_vertex(forward, graph_);
+    graph_[vertex].modules = modules_;
     for (const Vertex input : inputs)
         boost::add_edge(input, vertex, Dependency{bytes}, graph_);
     std::vector<Vertex> chain;
@@ -39,21 +40,25 @@ BlockBuilder::Vertex BlockBuilder::gemm(const std::string& name, MatrixShape sha
     };
     Operator forward = make("", shape, 2);
     forward.parameters = shape.batch * (shape.k * shape.n + bias);
+    forward.expert = experts_;
     const Bytes output = forward.written;
     // The weight gradient is accumulated in fp32: 4 bytes read and 4 written per element.
     Operator data = make(".data_gradient", {shape.batch, shape.m, shape.k, shape.n}, 2);
     Operator weight = make(".weight_gradient", {shape.batch, shape.n, shape.k, shape.m}, 8);
+    if (frozen_) return add(forward, {data}, inputs, output);
     weight.weight_share = 1;
     return add(forward, {data, weight}, inputs, output);
 }
 
 BlockBuilder::Vertex BlockBuilder::elementwise(const std::string& name, double forward_bytes, double backward_bytes,
                                                std::int64_t parameters, double saved_bytes,
-                                               const std::vector<Vertex>& inputs, OperatorKind kind) {
+                                               const std::vector<Vertex>& inputs, OperatorKind kind,
+                                               std::int64_t elements) {
     const auto make = [&](const std::string& suffix, double bytes) {
         Operator op;
         op.name = name + suffix;
         op.kind = kind;
+        op.shape.m = elements;
         op.read = Bytes::rounded(bytes / 2);
         op.written = Bytes::rounded(bytes - bytes / 2);
         return op;
@@ -77,6 +82,20 @@ BlockBuilder::Vertex BlockBuilder::collective(const std::string& name, Collectiv
         return op;
     };
     return add(make("", forward), {make(".gradient", backward)}, inputs, size);
+}
+
+BlockBuilder::Vertex BlockBuilder::exchange(const std::string& name, Bytes tokens, std::int64_t top_k,
+                                            const std::vector<Vertex>& inputs) {
+    Operator forward;
+    forward.name = name;
+    forward.kind = OperatorKind::collective;
+    forward.axis = Axis::ep;
+    forward.collective = CollectiveKind::all_to_all;
+    forward.size = tokens;
+    forward.top_k = top_k;
+    Operator backward = forward;
+    backward.name += ".gradient";
+    return add(forward, {backward}, inputs, tokens);
 }
 
 void BlockBuilder::backward_collective(const std::string& name, CollectiveKind kind, Bytes size, Vertex at, Axis axis) {

@@ -10,6 +10,8 @@
 #include "sim/graph/transformer.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 
 #include "sim/graph/builder.hpp"
 
@@ -17,6 +19,17 @@ namespace plansim {
 namespace {
 
 using Vertex = BlockBuilder::Vertex;
+
+// An activation that runs as separate kernels (clamp, bias, product) passes its tensors this much more often: fitted on
+// published GPT-OSS runs.
+constexpr double kSeparateActivation = 3;
+
+constexpr RecomputeModules modules_of(std::initializer_list<RecomputeModule> list) {
+    RecomputeModules bits = 0;
+    for (const RecomputeModule module : list)
+        bits |= static_cast<unsigned>(module);
+    return bits;
+}
 
 /// The sizes that every operator of a layer is made of.
 struct Sizes {
@@ -26,14 +39,21 @@ struct Sizes {
     double norm_tokens;      // Tn
     std::int64_t query;      // width of q on one rank
     std::int64_t key_value;  // width of k and v together on one rank
+    std::int64_t context;    // width of what attention puts out on one rank
+    std::int64_t head_dim;   // of queries and keys
+    std::int64_t value_dim;  // of values
     Bytes hidden_tensor;     // T x hidden
 
     Sizes(const Workload& workload, const Shard& s) : model(*workload.transformer), shard(s) {
         tokens = s.mbs * workload.seq / s.cp;
         norm_tokens = static_cast<double>(tokens) / static_cast<double>(s.sequence_parallel ? s.tp : 1);
-        query = model.heads * model.head_dim / s.tp;
+        head_dim = model.latent ? model.latent->nope_dim + model.latent->rope_dim : model.head_dim;
+        value_dim = model.latent ? model.latent->value_dim : model.head_dim;
+        query = model.heads * head_dim / s.tp;
         // Fewer key/value heads than ranks: every rank keeps a copy of one.
-        key_value = 2 * std::max(model.kv_heads, s.tp) * model.head_dim / s.tp;
+        const std::int64_t kv_heads = model.latent ? model.heads : std::max(model.kv_heads, s.tp);
+        key_value = kv_heads * (head_dim + value_dim) / s.tp;
+        context = model.heads * value_dim / s.tp;
         hidden_tensor = Bytes(2 * tokens * model.hidden);
     }
     [[nodiscard]] double norm_bytes() const { return 2 * norm_tokens * static_cast<double>(model.hidden); }
@@ -44,8 +64,13 @@ struct Sizes {
 
 Vertex add_norm(BlockBuilder& builder, const std::string& name, const Sizes& sizes, const std::vector<Vertex>& inputs) {
     const double pass = sizes.norm_bytes();
-    const auto norm = builder.elementwise(name, 2 * pass, 5 * pass, sizes.norm_parameters(), 2 * pass, inputs);
-    builder.quantise(norm, static_cast<std::int64_t>(sizes.norm_tokens) * sizes.model.hidden, 0);
+    const auto elements = static_cast<std::int64_t>(sizes.norm_tokens) * sizes.model.hidden;
+    builder.modules(modules_of({RecomputeModule::layernorm, RecomputeModule::elementwise}));
+    const auto norm = builder.elementwise(name, 2 * pass, 5 * pass, sizes.norm_parameters(), 2 * pass, inputs,
+                                          OperatorKind::norm, elements);
+    builder.at(norm).recomputable = Bytes::rounded(pass);  // its output; the input is kept
+    builder.quantise(norm, elements, 0);
+    builder.modules(0);
     return norm;
 }
 
@@ -54,7 +79,10 @@ Vertex add_residual(BlockBuilder& builder, const std::string& name, const Sizes&
     const double pass = sizes.norm_bytes();
     const double dropout_masks =
         sizes.shard.dropout ? 1.5 * pass / 2 : 0;  // one byte per element, and its share of slack
-    return builder.elementwise(name, 3 * pass, 3 * pass, 0, dropout_masks, inputs);
+    builder.modules(modules_of({RecomputeModule::elementwise}));
+    const auto residual = builder.elementwise(name, 3 * pass, 3 * pass, 0, dropout_masks, inputs);
+    builder.modules(0);
+    return residual;
 }
 
 /// Enters a tensor-parallel region: nothing to do forward without sequence parallelism, an all-gather with it.
@@ -86,26 +114,38 @@ void sum_input_gradient(BlockBuilder& builder, const std::string& name, const Si
                                     first_product);
 }
 
-Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, const Sizes& sizes, Vertex input) {
+/// Keys that a query sees on average, of `seq`: a causal mask halves them, a window cuts them off.
+double visible_keys(const Workload& workload, std::int64_t layer, bool skips_masked) {
+    const Transformer& model = *workload.transformer;
+    const auto sequence = static_cast<double>(workload.seq);
+    if (!skips_masked || !model.causal) return sequence;
+    const double window = static_cast<double>(model.sliding_window);
+    if (!model.slides(layer) || window >= sequence) return sequence / 2;
+    return window - window * window / (2 * sequence);
+}
+
+Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, std::int64_t layer, const Sizes& sizes,
+                          Vertex input) {
     const Transformer& model = sizes.model;
     const Shard& shard = sizes.shard;
     const bool fused = shard.attention == AttentionImplementation::fused;
     const double sequence = static_cast<double>(workload.seq);
     const std::int64_t heads = model.heads / shard.tp;
     const double scores = static_cast<double>(sizes.tokens) * sequence * static_cast<double>(heads);
-    const double products =
-        4 * scores * static_cast<double>(model.head_dim);  // q k^T and p v, two FLOPs a multiply-add
+    // q k^T and p v, two FLOPs a multiply-add; a fused kernel skips what the mask hides.
+    const double products = 2 * static_cast<double>(sizes.tokens) * visible_keys(workload, layer, fused) *
+                            static_cast<double>(heads) * static_cast<double>(sizes.head_dim + sizes.value_dim);
     Operator forward;
     forward.name = "attention.core";
     forward.kind = OperatorKind::attention;
-    forward.shape = {shard.mbs * heads, workload.seq / shard.cp, workload.seq, model.head_dim};
-    forward.flops = Flops(fused && model.causal ? products / 2 : products);
+    forward.shape = {shard.mbs * heads, workload.seq / shard.cp, workload.seq, sizes.head_dim};
+    forward.flops = Flops(products);
     forward.read = Bytes(2 * sizes.tokens * (sizes.query + sizes.key_value));
-    forward.written = Bytes(2 * sizes.tokens * sizes.query);
+    forward.written = Bytes(2 * sizes.tokens * sizes.context);
     Operator backward = forward;
     backward.name += ".gradient";
     backward.flops = forward.flops * (fused ? 2.5 : 2);  // a fused kernel computes the scores once more
-    forward.saved = Bytes(2 * sizes.tokens * sizes.query);
+    forward.saved = Bytes(2 * sizes.tokens * sizes.context);
     if (!fused) {
         // Softmax output, its dropout mask and dropped copy: 5 bytes per score (Korthikanti et al. 2022).
         forward.recomputable = Bytes::rounded(5 * scores);
@@ -115,8 +155,10 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, const
         backward.read += Bytes::rounded(9.5 * scores);
         backward.written += Bytes::rounded(9.5 * scores);
     }
-    const auto core = builder.add(forward, {backward}, {input}, Bytes(2 * sizes.tokens * sizes.query));
-    builder.quantise(core, sizes.tokens * sizes.query, sizes.tokens * model.hidden);
+    builder.modules(modules_of({RecomputeModule::core_attn, RecomputeModule::elementwise}));
+    const auto core = builder.add(forward, {backward}, {input}, Bytes(2 * sizes.tokens * sizes.context));
+    builder.modules(0);
+    builder.quantise(core, sizes.tokens * sizes.context, sizes.tokens * model.hidden);
     return core;
 }
 
@@ -132,22 +174,63 @@ Vertex gather_keys(BlockBuilder& builder, const Workload& workload, const Sizes&
     return gathered;
 }
 
-Vertex add_attention(BlockBuilder& builder, const Workload& workload, const Sizes& sizes, Vertex input) {
+/// Queries, keys and values by way of latents; the products into the latents are the same on every tensor-parallel
+/// rank.
+Vertex add_latent_products(BlockBuilder& builder, const Sizes& sizes, Vertex input) {
+    const Transformer& model = sizes.model;
+    const LatentAttention& latent = *model.latent;
+    const std::int64_t heads = model.heads / sizes.shard.tp;
+    const std::int64_t narrow = latent.query_rank + latent.key_value_rank + latent.rope_dim;
+    const Vertex down = builder.gemm("attention.latent", {1, sizes.tokens, narrow, model.hidden}, 0, {input});
+    builder.modules(modules_of({RecomputeModule::mla_up_proj}));
+    const std::int64_t query_inputs = latent.query_rank > 0 ? latent.query_rank : model.hidden;
+    const Vertex query = builder.gemm("attention.query", {1, sizes.tokens, sizes.query, query_inputs}, 0, {down});
+    const std::int64_t width = heads * (latent.nope_dim + latent.value_dim);
+    const Vertex keys =
+        builder.gemm("attention.key_value", {1, sizes.tokens, width, latent.key_value_rank}, 0, {query});
+    builder.modules(0);
+    return keys;
+}
+
+Vertex add_attention(BlockBuilder& builder, const Workload& workload, std::int64_t layer, const Sizes& sizes,
+                     Vertex input) {
     const Transformer& model = sizes.model;
     const std::int64_t qkv_width = sizes.query + sizes.key_value;
     const Vertex norm = add_norm(builder, "attention.norm", sizes, {input});
     const Vertex entered = enter(builder, "attention", sizes, norm);
-    const Vertex qkv = builder.gemm("attention.qkv", {1, sizes.tokens, qkv_width, model.hidden},
-                                    model.qkv_bias ? qkv_width : 0, {entered});
+    const Vertex qkv = model.latent ? add_latent_products(builder, sizes, entered)
+                                    : builder.gemm("attention.qkv", {1, sizes.tokens, qkv_width, model.hidden},
+                                                   model.qkv_bias ? qkv_width : 0, {entered});
+    builder.at(qkv).adapter = model.hidden + qkv_width;
     sum_input_gradient(builder, "attention", sizes, qkv);
     const double qkv_bytes = 2.0 * static_cast<double>(sizes.tokens * qkv_width);
+    builder.modules(modules_of({RecomputeModule::mla_up_proj, RecomputeModule::elementwise}));
     const Vertex rotary =
         builder.elementwise("attention.rotary", 2 * qkv_bytes, 3 * qkv_bytes, 0, 1.5 * qkv_bytes, {qkv});
+    builder.modules(0);
+    if (model.latent) builder.at(rotary).recomputable = Bytes::rounded(1.5 * qkv_bytes);
     builder.quantise(rotary, 0, sizes.tokens * qkv_width);
-    const Vertex core = add_attention_core(builder, workload, sizes, gather_keys(builder, workload, sizes, rotary));
-    const Vertex output = builder.gemm("attention.output", {1, sizes.tokens, model.hidden, sizes.query},
+    const Vertex core =
+        add_attention_core(builder, workload, layer, sizes, gather_keys(builder, workload, sizes, rotary));
+    const Vertex output = builder.gemm("attention.output", {1, sizes.tokens, model.hidden, sizes.context},
                                        model.output_bias ? model.hidden : 0, {core});
+    builder.at(output).adapter = model.hidden + sizes.context;
     return add_residual(builder, "attention.residual", sizes, {input, leave(builder, "attention", sizes, output)});
+}
+
+/// Elements of an activation function of `tokens` over `width` columns: its traffic is w + 1 tensors forward and
+/// 2 w + 1 backward.
+Vertex add_activation(BlockBuilder& builder, const std::string& name, double tokens, std::int64_t width,
+                      const Sizes& sizes, RecomputeModules modules, Vertex input) {
+    const double gates = sizes.model.gated ? 2 : 1;
+    const double bytes = 2 * tokens * static_cast<double>(width);
+    const double passes = sizes.model.fused_activation ? 1 : kSeparateActivation;
+    builder.modules(modules | modules_of({RecomputeModule::elementwise}));
+    const Vertex activation = builder.elementwise(name, passes * (gates + 1) * bytes, passes * (2 * gates + 1) * bytes,
+                                                  0, 2 * gates * bytes, {input});
+    builder.at(activation).recomputable = Bytes::rounded(gates * bytes);  // what it puts out
+    builder.quantise(activation, std::llround(bytes / 2), std::llround(gates * bytes / 2));
+    return activation;
 }
 
 Vertex add_dense_products(BlockBuilder& builder, const std::string& name, std::int64_t ffn, const Sizes& sizes,
@@ -155,64 +238,98 @@ Vertex add_dense_products(BlockBuilder& builder, const std::string& name, std::i
     const Transformer& model = sizes.model;
     const std::int64_t width = ffn / sizes.shard.tp;
     const std::int64_t gates = model.gated ? 2 : 1;
-    const double bytes = 2.0 * static_cast<double>(sizes.tokens * width);
+    constexpr RecomputeModules kModules = modules_of({RecomputeModule::mlp});
+    builder.modules(kModules);
     const Vertex up = builder.gemm(name + ".up", {1, sizes.tokens, gates * width, model.hidden},
                                    model.ffn_bias ? gates * width : 0, {input});
     if (sums_gradient) sum_input_gradient(builder, name, sizes, up);
-    const auto w = static_cast<double>(gates);
     const Vertex activation =
-        builder.elementwise(name + ".activation", (w + 1) * bytes, (2 * w + 1) * bytes, 0, 2 * w * bytes, {up});
-    builder.quantise(activation, sizes.tokens * width, sizes.tokens * gates * width);
+        add_activation(builder, name + ".activation", static_cast<double>(sizes.tokens), width, sizes, kModules, up);
+    builder.at(activation).recomputable = builder.at(activation).saved;
+    builder.modules(kModules);
     const Vertex down = builder.gemm(name + ".down", {1, sizes.tokens, model.hidden, width},
                                      model.ffn_bias ? model.hidden : 0, {activation});
     builder.quantise(down, 0, sizes.tokens * model.hidden);
+    builder.modules(0);
     return down;
 }
 
+/// Routing is balanced: every expert sees the same number of copies of tokens.
 Vertex add_experts(BlockBuilder& builder, const Sizes& sizes, Vertex input) {
     const Transformer& model = sizes.model;
-    const std::int64_t width = model.ffn / sizes.shard.tp;
+    const Shard& shard = sizes.shard;
+    const std::int64_t width = model.ffn / shard.etp;
     const std::int64_t gates = model.gated ? 2 : 1;
-    const std::int64_t copies = sizes.tokens * model.top_k;
-    const std::int64_t per_expert = (copies + model.experts - 1) / model.experts;  // balanced routing
+    // Tokens that this rank sends to experts, and copies that it receives for its own.
+    const std::int64_t tokens = sizes.tokens / shard.tp * shard.etp;
+    const std::int64_t copies = tokens * model.top_k;
+    const std::int64_t local = model.experts / shard.ep;
+    const std::int64_t per_expert = (copies + local - 1) / local;
+    const Bytes token_bytes(2 * tokens * model.hidden);
     const double copy_bytes = 2.0 * static_cast<double>(copies * model.hidden);
-    const double act_bytes = 2.0 * static_cast<double>(copies * width);
-    const auto w = static_cast<double>(gates);
-    const Vertex router = builder.gemm("ffn.router", {1, sizes.tokens, model.experts, model.hidden}, 0, {input});
-    sum_input_gradient(builder, "ffn", sizes, router);
-    const Vertex permute = builder.elementwise("ffn.permute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {router});
-    const Vertex up = builder.gemm("ffn.experts.up", {model.experts, per_expert, gates * width, model.hidden},
-                                   model.ffn_bias ? gates * width : 0, {permute});
-    const Vertex activation = builder.elementwise("ffn.experts.activation", (w + 1) * act_bytes,
-                                                  (2 * w + 1) * act_bytes, 0, 2 * w * act_bytes, {up});
-    builder.quantise(activation, copies * width, copies * gates * width);
-    const Vertex down = builder.gemm("ffn.experts.down", {model.experts, per_expert, model.hidden, width},
-                                     model.ffn_bias ? model.hidden : 0, {activation});
+    constexpr RecomputeModules kModules = modules_of({RecomputeModule::moe});
+    builder.modules(kModules);
+    const Vertex router = builder.gemm("ffn.router", {1, tokens, model.experts, model.hidden}, 0, {input});
+    if (shard.etp == shard.tp) sum_input_gradient(builder, "ffn", sizes, router);
+    Vertex last = builder.elementwise("ffn.permute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {router});
+    if (shard.ep > 1) last = builder.exchange("ffn.dispatch", token_bytes, model.top_k, {last});
+    builder.experts(true);
+    last = builder.gemm("ffn.experts.up", {local, per_expert, gates * width, model.hidden},
+                        model.ffn_bias ? gates * width : 0, {last});
+    last = add_activation(builder, "ffn.experts.activation", static_cast<double>(copies), width, sizes,
+                          kModules | modules_of({RecomputeModule::moe_act}), last);
+    builder.modules(kModules);
+    last = builder.gemm("ffn.experts.down", {local, per_expert, model.hidden, width}, model.ffn_bias ? model.hidden : 0,
+                        {last});
+    builder.experts(false);
+    if (shard.ep > 1) last = builder.exchange("ffn.combine", token_bytes, model.top_k, {last});
     const Vertex unpermute =
-        builder.elementwise("ffn.unpermute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {down});
-    if (model.shared_experts == 0) return unpermute;
-    const Vertex shared =
-        add_dense_products(builder, "ffn.shared", model.shared_experts * model.ffn, sizes, input, false);
-    return builder.elementwise("ffn.sum", 3 * copy_bytes / static_cast<double>(model.top_k), 0, 0, 0,
-                               {unpermute, shared});
+        builder.elementwise("ffn.unpermute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {last});
+    builder.modules(0);
+    return unpermute;
 }
 
-OperatorGraph layer_graph(const Workload& workload, const Shard& shard) {
+Vertex add_mixture(BlockBuilder& builder, const Sizes& sizes, Vertex norm) {
+    const Transformer& model = sizes.model;
+    const bool split = sizes.shard.etp < sizes.shard.tp;  // tokens stay split over the tensor-parallel ranks
+    const Vertex whole = split ? norm : enter(builder, "ffn", sizes, norm);
+    Vertex last = add_experts(builder, sizes, whole);
+    if (model.shared_experts > 0) {
+        const Vertex input = split ? enter(builder, "ffn.shared", sizes, norm) : whole;
+        Vertex shared =
+            add_dense_products(builder, "ffn.shared", model.shared_experts * model.ffn, sizes, input, false);
+        if (split) shared = leave(builder, "ffn.shared", sizes, shared);
+        last = builder.elementwise("ffn.sum", 3 * sizes.norm_bytes(), 0, 0, 0, {last, shared});
+    }
+    return split ? last : leave(builder, "ffn", sizes, last);
+}
+
+}  // namespace
+
+OperatorGraph layer_graph(const Workload& workload, std::int64_t layer, const Shard& shard) {
     const Sizes sizes(workload, shard);
     BlockBuilder builder;
+    if (shard.frozen) builder.freeze();
     Operator input;
     input.name = "input";
     const Vertex source = builder.add(input, {}, {}, sizes.hidden_tensor);
-    const Vertex attended = add_attention(builder, workload, sizes, source);
+    const Vertex attended = add_attention(builder, workload, layer, sizes, source);
     const Vertex norm = add_norm(builder, "ffn.norm", sizes, {attended});
-    const Vertex entered = enter(builder, "ffn", sizes, norm);
-    const Vertex products = sizes.model.experts > 0
-                                ? add_experts(builder, sizes, entered)
-                                : add_dense_products(builder, "ffn", sizes.model.ffn, sizes, entered);
+    const bool mixture = sizes.model.is_mixture(layer);
+    const bool split = mixture && shard.etp < shard.tp;
+    Vertex last;
+    if (mixture) {
+        last = add_mixture(builder, sizes, norm);
+    } else {
+        const bool of_mixture = sizes.model.experts > 0;
+        const Vertex products = add_dense_products(builder, "ffn", of_mixture ? sizes.model.dense_ffn : sizes.model.ffn,
+                                                   sizes, enter(builder, "ffn", sizes, norm));
+        last = leave(builder, "ffn", sizes, products);
+    }
     // The saved input is kept in shares: it is gathered once more for the weight gradient.
-    if (shard.tp > 1 && shard.sequence_parallel)
-        builder.backward_collective("ffn.input.all_gather", CollectiveKind::all_gather, sizes.hidden_tensor, products);
-    add_residual(builder, "ffn.residual", sizes, {attended, leave(builder, "ffn", sizes, products)});
+    if (shard.tp > 1 && shard.sequence_parallel && !split && !shard.frozen)
+        builder.backward_collective("ffn.input.all_gather", CollectiveKind::all_gather, sizes.hidden_tensor, last);
+    add_residual(builder, "ffn.residual", sizes, {attended, last});
     return builder.finish();
 }
 
@@ -239,29 +356,23 @@ OperatorGraph head_graph(const Workload& workload, const Shard& shard) {
     const Sizes sizes(workload, shard);
     const Transformer& model = sizes.model;
     const std::int64_t vocab = (model.vocab + shard.tp - 1) / shard.tp;
+    const std::int64_t rows = sizes.tokens * (1 + model.mtp_layers);  // every prediction layer has logits of its own
     BlockBuilder builder;
+    if (shard.frozen) builder.freeze();
     Operator input;
     input.name = "input";
     Vertex last = builder.add(input, {}, {}, sizes.hidden_tensor);
     if (model.final_norm) last = add_norm(builder, "head.norm", sizes, {last});
     last = enter(builder, "head", sizes, last);
-    last = builder.gemm("head.logits", {1, sizes.tokens, vocab, model.hidden}, 0, {last}, true);
+    last = builder.gemm("head.logits", {1, rows, vocab, model.hidden}, 0, {last}, true);
     if (model.tied_embeddings) builder.at(last).parameters = 0;
     sum_input_gradient(builder, "head", sizes, last);
     // Cross entropy: 24 bytes per logit forward and backward together (fp32 logits, softmax, gradient).
-    const auto logits = static_cast<double>(sizes.tokens * vocab);
+    const auto logits = static_cast<double>(rows * vocab);
     last = builder.elementwise("head.loss", 8 * logits, 16 * logits, 0, 0, {last}, OperatorKind::loss);
     if (model.pooler)
         builder.gemm("head.pooler", {1, shard.mbs, model.hidden, model.hidden}, model.hidden, {last}, true);
     return builder.finish();
-}
-
-}  // namespace
-
-OperatorGraph transformer_graph(const Workload& workload, BlockKind kind, const Shard& shard) {
-    if (kind == BlockKind::embedding) return embedding_graph(workload, shard);
-    if (kind == BlockKind::head) return head_graph(workload, shard);
-    return layer_graph(workload, shard);
 }
 
 }  // namespace plansim

@@ -6,6 +6,8 @@
 
 namespace plansim {
 
-OperatorGraph transformer_graph(const Workload& workload, BlockKind kind, const Shard& shard);
+OperatorGraph embedding_graph(const Workload& workload, const Shard& shard);
+OperatorGraph layer_graph(const Workload& workload, std::int64_t layer, const Shard& shard);
+OperatorGraph head_graph(const Workload& workload, const Shard& shard);
 
 }  // namespace plansim

@@ -3,6 +3,7 @@
 // shorter means that it died on the way. The child leaves with _exit, so that nothing of the parent runs twice.
 #include "sim/replay/isolate.hpp"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
 
 #include "sim/base/error.hpp"
 
@@ -31,16 +33,23 @@ bool write_all(int pipe_end, const char* data, std::size_t size) {
     return true;
 }
 
-std::string read_all(int pipe_end) {
-    std::string text;
-    char buffer[65536];
-    while (true) {
-        const ssize_t count = ::read(pipe_end, buffer, sizeof buffer);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return text;
-        text.append(buffer, static_cast<std::size_t>(count));
+struct Child {
+    pid_t process = 0;
+    int pipe_end = -1;
+    std::string message;
+
+    /// Reads what there is, blocking until there is something; false at the end.
+    bool read_some() {
+        char buffer[65536];
+        while (true) {
+            const ssize_t count = ::read(pipe_end, buffer, sizeof buffer);
+            if (count < 0 && errno == EINTR) continue;
+            if (count <= 0) return false;
+            message.append(buffer, static_cast<std::size_t>(count));
+            return true;
+        }
     }
-}
+};
 
 [[noreturn]] void run_child(const std::function<std::string()>& work, int pipe_end) {
     ExitCode code = ExitCode::ok;
@@ -89,9 +98,7 @@ int wait_for(pid_t child) {
     return status;
 }
 
-}  // namespace
-
-std::string run_isolated(const std::function<std::string()>& work) {
+Child start(const std::function<std::string()>& work) {
     int ends[2];
     if (::pipe(ends) != 0) throw SimulationError(std::string("cannot open a pipe: ") + std::strerror(errno));
     std::fflush(nullptr);  // or the child would write the parent's pending output again
@@ -108,9 +115,17 @@ std::string run_isolated(const std::function<std::string()>& work) {
         run_child(work, ends[1]);
     }
     ::close(ends[1]);
-    const std::string message = read_all(ends[0]);
-    ::close(ends[0]);
-    const int status = wait_for(child);
+    return {child, ends[0], ""};
+}
+
+/// Waits for a child whose pipe has ended; returns its exit status.
+int finish(Child& child) {
+    ::close(child.pipe_end);
+    return wait_for(child.process);
+}
+
+/// What the child returned, or throws what it threw.
+std::string result_of(const std::string& message, int status) {
     if (WIFSIGNALED(status)) {
         const int number = WTERMSIG(status);
         throw SimulationError("simulation ended by signal " + std::to_string(number) + " (" + ::strsignal(number) +
@@ -123,6 +138,45 @@ std::string run_isolated(const std::function<std::string()>& work) {
     const auto code = static_cast<ExitCode>(message[0]);
     if (code != ExitCode::ok) rethrow(code, message.substr(kHeaderBytes));
     return message.substr(kHeaderBytes);
+}
+
+}  // namespace
+
+std::string run_isolated(const std::function<std::string()>& work) {
+    return run_isolated_all({work}, 1).front();
+}
+
+std::vector<std::string> run_isolated_all(const std::vector<std::function<std::string()>>& works, int at_once) {
+    struct Ended {
+        std::string message;
+        int status = 0;
+    };
+    std::vector<Ended> ended(works.size());
+    std::map<std::size_t, Child> running;  // by index of the work
+    std::size_t next = 0;
+    while (next < works.size() || !running.empty()) {
+        for (; next < works.size() && running.size() < static_cast<std::size_t>(at_once); ++next)
+            running.emplace(next, start(works[next]));
+        std::vector<pollfd> waiting;
+        for (const auto& [work, child] : running)
+            waiting.push_back({child.pipe_end, POLLIN, 0});
+        ::poll(waiting.data(), waiting.size(), -1);
+        auto place = waiting.begin();
+        for (auto child = running.begin(); child != running.end();) {
+            const bool ready = (place++)->revents != 0;
+            if (!ready || child->second.read_some()) {
+                ++child;
+                continue;
+            }
+            const int status = finish(child->second);
+            ended[child->first] = {std::move(child->second.message), status};
+            child = running.erase(child);
+        }
+    }
+    std::vector<std::string> results;
+    for (const Ended& one : ended)
+        results.push_back(result_of(one.message, one.status));
+    return results;
 }
 
 }  // namespace plansim

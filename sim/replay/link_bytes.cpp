@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/replay/link_bytes.hpp"
 
+#include "sim/collective/expert_exchange.hpp"
+
 namespace plansim {
 namespace {
 
@@ -18,12 +20,23 @@ void add_unit_bytes(const Layout& layout, int replica, int stage, const Collecti
     for (const auto& [call, count] : counts) {
         const std::int64_t times = count.as_delay + (copied ? count.as_flow : 0);
         if (times == 0) continue;
-        const auto [axis, kind, size] = call;
+        const auto [axis, kind, size, top_k] = call;
         for (const Group& group : layout.groups(axis, replica, stage))
             for (const HopFlow& flow :
-                 decompose(kind, CollectiveAlgorithm::automatic, group, Bytes(size), topology).flows)
+                 (axis == Axis::ep ? expert_exchange(group, Bytes(size), top_k, topology)
+                                   : decompose(kind, CollectiveAlgorithm::automatic, group, Bytes(size), topology))
+                     .flows)
                 add_flow(flow, times, topology, bytes);
     }
+}
+
+void add_bucket_bytes(const Layout& layout, int stage, const Bucket& bucket, const Topology& topology,
+                      std::vector<std::int64_t>& bytes) {
+    for (const Group& group : layout.data_groups(bucket.collective.group, stage))
+        for (const HopFlow& flow :
+             decompose(bucket.collective.kind, CollectiveAlgorithm::automatic, group, bucket.collective.size, topology)
+                 .flows)
+            add_flow(flow, bucket.completed, topology, bytes);
 }
 
 void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes) {

@@ -13,6 +13,9 @@ namespace plansim {
 /// Adds what a worker's units send in one step: what ran as delays, and what ran as flows elsewhere (`copied`).
 void add_unit_bytes(const Layout& layout, int replica, int stage, const CollectiveCounts& counts, bool copied,
                     const Topology& topology, std::vector<std::int64_t>& bytes);
+/// Adds what a bucket that ran as a delay sent, all its runs together.
+void add_bucket_bytes(const Layout& layout, int stage, const Bucket& bucket, const Topology& topology,
+                      std::vector<std::int64_t>& bytes);
 /// Adds all stage boundaries of a replica, both directions, all microbatches.
 void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes);
 

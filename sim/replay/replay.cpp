@@ -55,7 +55,7 @@ class Replayer {
         // Ranks whose networks are copies of each other: the flows of the first one stand for all.
         if (!contention.always && !contention.with_buckets) rank_links_ = congruent_ranks(plan, topology_);
         simulated_ranks_ = rank_links_ ? 1 : plan.tp;
-        dp_groups_.resize(static_cast<std::size_t>(plan.pp));
+        buckets_alone_ = plan.pp == 1 && !contention.always && !contention.with_buckets;
         for (int stage = 0; stage < plan.pp; ++stage) {
             memory_.push_back(stage_memory(model, plan, stage));
             buckets_.push_back(stage_buckets(stage));
@@ -101,8 +101,7 @@ class Replayer {
         const int owner = layout_.owner_of(stage);
         if (owner == stage) return make_buckets(model_, plan_, stage);
         StageBuckets mirrored = buckets_[static_cast<std::size_t>(owner)];
-        std::reverse(mirrored.gather_of_unit.begin(), mirrored.gather_of_unit.end());
-        std::reverse(mirrored.reduce_of_unit.begin(), mirrored.reduce_of_unit.end());
+        std::reverse(mirrored.units.begin(), mirrored.units.end());
         return mirrored;
     }
     /// The simulated workers that hold the parameters of a stage.
@@ -273,7 +272,9 @@ class Replayer {
     /// True while parameters of the stage are on their way.
     [[nodiscard]] bool gathering(int stage) {
         const StageBuckets& buckets = buckets_of(stage);
-        return buckets.gathers > 0 && !buckets.buckets[buckets.gathers - 1].finished;
+        return std::any_of(buckets.at_start.begin(), buckets.at_start.end(), [&](int bucket) {
+            return buckets.buckets[static_cast<std::size_t>(bucket)].completed == 0;
+        });
     }
 
     // --- steps of a pass
@@ -281,9 +282,15 @@ class Replayer {
 
     void start_step(Worker& worker) {
         const WorkStep& step = (*worker.work)[worker.next_step];
-        if (step.await_bucket >= 0 &&
-            !buckets_of(worker.stage).buckets[static_cast<std::size_t>(step.await_bucket)].finished) {
-            worker.awaited_bucket = step.await_bucket;
+        if (!worker.prefetched) {
+            worker.prefetched = true;
+            for (const int bucket : step.prefetch)
+                mark_ready(worker.stage, bucket);
+        }
+        const std::vector<Bucket>& buckets = buckets_of(worker.stage).buckets;
+        for (const int bucket : step.await) {
+            if (buckets[static_cast<std::size_t>(bucket)].completed >= run_of(worker)) continue;
+            worker.awaited_bucket = bucket;
             return wait(worker, Worker::Waiting::bucket);
         }
         worker.step_shares = step.shares;
@@ -339,7 +346,9 @@ class Replayer {
             worker.account[step.flow->axis == Axis::tp ? TimeClass::tp_exposed : TimeClass::cp_exposed] +=
                 engine_.now() - worker.step_start - worker.step_shares.total();
         ++worker.next_step;
-        if (step.release_bucket >= 0) mark_ready(worker.stage, static_cast<std::size_t>(step.release_bucket));
+        worker.prefetched = false;
+        for (const int bucket : step.release)
+            mark_ready(worker.stage, bucket);
     }
 
     // --- stage boundaries
@@ -435,47 +444,70 @@ class Replayer {
     // ------------------------------------------------------------------------------------
 
     void release_gathers(Worker& worker) {
-        const std::size_t gathers = buckets_of(worker.stage).gathers;
-        for (std::size_t bucket = 0; bucket < gathers; ++bucket)
+        for (const int bucket : buckets_of(worker.stage).at_start)
             mark_ready(worker.stage, bucket);
     }
 
-    void mark_ready(int stage, std::size_t bucket) {
-        ++buckets_of(stage).buckets[bucket].ready;
+    /// How often a bucket that the worker's current pass awaits must have run.
+    [[nodiscard]] int run_of(const Worker& worker) {
+        const StageBuckets& buckets = buckets_of(worker.stage);
+        if (!worker.current) return 1;
+        const InstructionKind kind = worker.current->kind;
+        const bool backward = kind == InstructionKind::backward || kind == InstructionKind::backward_input;
+        const bool every =
+            (kind == InstructionKind::forward && buckets.every_forward) || (backward && buckets.every_backward);
+        return every ? static_cast<int>(worker.current->microbatch) + 1 : 1;
+    }
+
+    void mark_ready(int stage, int index) {
+        StageBuckets& buckets = buckets_of(stage);
+        Bucket& bucket = buckets.buckets[static_cast<std::size_t>(index)];
+        if (++bucket.ready % (participants_ * plan_.copies()) != 0) return;
+        buckets.queue.push_back(index);
         start_next_bucket(stage);
     }
 
     void start_next_bucket(int stage) {
         StageBuckets& buckets = buckets_of(stage);
-        if (buckets.busy || buckets.next == buckets.buckets.size()) return;
-        Bucket& bucket = buckets.buckets[buckets.next];
-        if (bucket.ready < participants_ * plan_.copies()) return;
-        buckets.busy = true;
+        if (buckets.running >= 0 || buckets.queue.empty()) return;
+        buckets.running = buckets.queue.front();
+        buckets.queue.pop_front();
+        const auto index = static_cast<std::size_t>(buckets.running);
+        Bucket& bucket = buckets.buckets[index];
         bucket.start = engine_.now();
+        if (buckets_alone_) {
+            bucket.pending_flows = 1;
+            engine_.delay(bucket.estimate, make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
+            return;
+        }
         Seconds latency;
-        for (const Group& group : simulated_dp_groups(stage))
+        for (const Group& group : simulated_groups(bucket.collective.group, stage))
             latency = std::max(latency, dp_decomposition(group, bucket).latency);
-        engine_.delay(latency, make_token(EventKind::bucket_latency, buckets.next, static_cast<std::size_t>(stage)));
+        engine_.delay(latency, make_token(EventKind::bucket_latency, index, static_cast<std::size_t>(stage)));
     }
 
     /// Data-parallel groups of a stage whose flows are simulated.
-    const std::vector<Group>& simulated_dp_groups(int stage) {
-        std::vector<Group>& groups = dp_groups_[static_cast<std::size_t>(stage)];
-        for (int rank = static_cast<int>(groups.size()); rank < simulated_ranks_; ++rank)
-            groups.push_back(layout_.dp_group(rank, stage));
+    const std::vector<Group>& simulated_groups(DataGroup kind, int stage) {
+        std::vector<Group>& groups = dp_groups_[{kind, stage}];
+        if (!groups.empty()) return groups;
+        if (simulated_ranks_ < plan_.tp)
+            groups.push_back(layout_.dp_group(0, stage));
+        else
+            groups = layout_.data_groups(kind, stage);
         return groups;
     }
 
     const Decomposition& dp_decomposition(const Group& group, const Bucket& bucket) {
-        const auto [entry, added] = dp_decompositions_.try_emplace({group.front(), bucket.kind, bucket.size.value()});
-        if (added)
-            entry->second = decompose(bucket.kind, CollectiveAlgorithm::automatic, group, bucket.size, topology_);
+        const DataCollective& what = bucket.collective;
+        const auto [entry, added] =
+            dp_decompositions_.try_emplace({group.front(), group.size(), what.kind, what.size.value()});
+        if (added) entry->second = decompose(what.kind, CollectiveAlgorithm::automatic, group, what.size, topology_);
         return entry->second;
     }
 
     void start_bucket_flows(int stage, std::size_t index) {
         Bucket& bucket = buckets_of(stage).buckets[index];
-        const std::vector<Group>& groups = simulated_dp_groups(stage);
+        const std::vector<Group>& groups = simulated_groups(bucket.collective.group, stage);
         for (const Group& group : groups)
             bucket.pending_flows += static_cast<int>(dp_decomposition(group, bucket).flows.size());
         for (const Group& group : groups)
@@ -488,34 +520,59 @@ class Replayer {
         StageBuckets& buckets = buckets_of(stage);
         Bucket& bucket = buckets.buckets[index];
         if (--bucket.pending_flows > 0) return;
-        bucket.finished = true;
-        buckets.busy = false;
-        ++buckets.next;
-        const SliceKind kind =
-            bucket.kind == CollectiveKind::all_gather ? SliceKind::gather_parameters : SliceKind::reduce_gradients;
+        if (!bucket.stretched && stretch(stage, index)) return;
+        bucket.stretched = false;
+        ++bucket.completed;
+        buckets.running = -1;
+        const SliceKind kind = bucket.reduces ? SliceKind::reduce_gradients : SliceKind::gather_parameters;
         const std::vector<Worker*> waiting = holders(stage);
         for (const Worker* worker : waiting)
             record_slice(index_of(*worker), kind, static_cast<int>(index), 0, bucket.start);
+        if (bucket.then >= 0) buckets.queue.push_front(bucket.then);
         start_next_bucket(stage);
         for (Worker* worker : waiting) {
-            if (worker->waiting != Worker::Waiting::bucket || worker->awaited_bucket != static_cast<int>(index))
-                continue;
+            if (worker->waiting != Worker::Waiting::bucket || !has_what_it_awaits(*worker)) continue;
             resume(*worker, TimeClass::dp_exposed);
             advance(*worker);
         }
     }
 
-    /// After the last backward pass: without overlap the one reduction starts here; with it the last bucket is awaited.
+    /// Beside compute a collective gets only a share of the device: it ends later, unless all workers wait already.
+    bool stretch(int stage, std::size_t index) {
+        const double share = model_.scenario().software.dp_overlap_share;
+        const std::vector<Worker*> all = holders(stage);
+        const bool all_wait = std::all_of(
+            all.begin(), all.end(), [](const Worker* worker) { return worker->waiting == Worker::Waiting::bucket; });
+        if (all_wait || share <= 0) return false;
+        Bucket& bucket = buckets_of(stage).buckets[index];
+        bucket.stretched = true;
+        bucket.pending_flows = 1;
+        engine_.delay((engine_.now() - bucket.start) * (1 / share - 1),
+                      make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
+        return true;
+    }
+
+    [[nodiscard]] bool has_what_it_awaits(const Worker& worker) {
+        const StageBuckets& buckets = buckets_of(worker.stage);
+        if (worker.awaited_bucket >= 0)
+            return buckets.buckets[static_cast<std::size_t>(worker.awaited_bucket)].completed >= run_of(worker);
+        return reductions_done(worker.stage);
+    }
+
+    [[nodiscard]] bool reductions_done(int stage) {
+        const StageBuckets& buckets = buckets_of(stage);
+        const int runs =
+            buckets.every_backward && reduces_every_pass(plan_) ? static_cast<int>(shape_.microbatches) : 1;
+        return std::all_of(buckets.buckets.begin(), buckets.buckets.end(),
+                           [&](const Bucket& bucket) { return !bucket.reduces || bucket.completed >= runs; });
+    }
+
+    /// After the last backward pass: without overlap the reductions start here; all of them are awaited.
     void finish_reductions(Worker& worker) {
-        StageBuckets& buckets = buckets_of(worker.stage);
-        if (buckets.buckets.size() == buckets.gathers) return;
-        std::size_t awaited = buckets.buckets.size() - 1;
-        if (!model_.scenario().software.dp_overlap) {
-            awaited = 0;
-            mark_ready(worker.stage, awaited);
-        }
-        if (buckets.buckets[awaited].finished) return;
-        worker.awaited_bucket = static_cast<int>(awaited);
+        for (const int bucket : buckets_of(worker.stage).at_end)
+            mark_ready(worker.stage, bucket);
+        if (reductions_done(worker.stage)) return;
+        worker.awaited_bucket = -1;
         wait(worker, Worker::Waiting::bucket);
     }
 
@@ -590,6 +647,9 @@ class Replayer {
                 add_unit_bytes(layout_, replica, stage, stages_[static_cast<std::size_t>(stage)].collectives, copied,
                                topology_, bytes);
             }
+        for (int stage = 0; buckets_alone_ && stage < plan_.pp; ++stage)
+            for (const Bucket& bucket : buckets_of(stage).buckets)
+                add_bucket_bytes(layout_, stage, bucket, topology_, bytes);
         for (int replica = participants_; replica < plan_.dp; ++replica)
             add_boundary_bytes(model_, plan_, replica, bytes);
         for (std::size_t link = 0; link < links.size(); ++link)
@@ -621,11 +681,12 @@ class Replayer {
     std::vector<Slice> slices_;
     std::map<std::tuple<std::size_t, Axis, CollectiveKind, std::int64_t>, std::vector<Decomposition>>
         unit_decompositions_;
-    std::map<std::tuple<DeviceId, CollectiveKind, std::int64_t>, Decomposition> dp_decompositions_;
+    std::map<std::tuple<DeviceId, std::size_t, CollectiveKind, std::int64_t>, Decomposition> dp_decompositions_;
     std::size_t at_barrier_ = 0;
     std::optional<RankLinks> rank_links_;
-    int simulated_ranks_ = 1;                    // tensor-parallel ranks whose flows are simulated
-    std::vector<std::vector<Group>> dp_groups_;  // by stage, those that are simulated
+    int simulated_ranks_ = 1;     // tensor-parallel ranks whose flows are simulated
+    bool buckets_alone_ = false;  // nothing else uses the links of data-parallel groups: their collectives are delays
+    std::map<std::pair<DataGroup, int>, std::vector<Group>> dp_groups_;  // by stage, those that are simulated
 };
 
 }  // namespace

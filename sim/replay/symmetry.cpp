@@ -109,7 +109,7 @@ Contention unit_contention(const Plan& plan, const Topology& topology) {
             add_flows(boundary_flows(plan, replica, stage, rank), topology, boundary_links);
     }
     for (int stage = 0; plan.data_ranks() > 1 && stage < plan.pp; ++stage)
-        for (const Group& group : layout.dp_groups(stage))
+        for (const Group& group : layout.data_groups(DataGroup::all, stage))
             add_flows(ring_flows(group, topology), topology, dp_links);
     result.always = result.always || intersect(group_links, boundary_links);
     result.with_buckets = intersect(group_links, dp_links);
@@ -137,6 +137,8 @@ bool replicas_are_independent(const Plan& plan, const Topology& topology) {
 std::optional<RankLinks> congruent_ranks(const Plan& plan, const Topology& topology) {
     RankLinks mappings;
     if (plan.tp == 1) return mappings;
+    // Groups of experts mix the ranks; copies of shards are rare enough to be simulated in full.
+    if (plan.ep > 1 || plan.fsdp > 0) return std::nullopt;
     const std::vector<HopFlow> first = rank_flows(plan, 0, topology);
     LinkSet taken;
     add_flows(first, topology, taken);

@@ -22,18 +22,23 @@ class ChunkBuilder {
 
     ChunkWork build() {
         ChunkWork work;
-        const std::int64_t microbatches = plan_.shape().passes();
-        const bool gathers = has_bucket(buckets_.gather_of_unit[chunk_]);
-        const bool reduces = has_bucket(buckets_.reduce_of_unit[chunk_]);
-        work.forward = pass(PassKind::forward, false, microbatches - (gathers ? 1 : 0));
-        if (gathers) work.first_forward = pass(PassKind::forward, true, 1);
+        const std::int64_t passes = plan_.shape().passes();
+        const bool gathers = any_unit([](const UnitBuckets& unit) { return !unit.gathered_forward.empty(); });
+        const bool gathers_again = any_unit([](const UnitBuckets& unit) { return !unit.gathered_backward.empty(); });
+        const bool reduces = any_unit([](const UnitBuckets& unit) { return !unit.reduced.empty(); });
+        const bool first = gathers && !buckets_.every_forward;
+        work.forward = pass(PassKind::forward, gathers && !first, passes - (first ? 1 : 0));
+        if (first) work.first_forward = pass(PassKind::forward, true, 1);
         if (splits_backward(plan_.schedule)) {
-            work.backward_input = pass(PassKind::backward_input, false, microbatches);
-            work.backward_weight = pass(PassKind::backward_weight, false, microbatches - (reduces ? 1 : 0));
-            if (reduces) work.last_weight = pass(PassKind::backward_weight, true, 1);
+            const bool last = reduces && !buckets_.every_backward;
+            work.backward_input = pass(PassKind::backward_input, gathers_again, passes);
+            work.backward_weight = pass(PassKind::backward_weight, reduces && !last, passes - (last ? 1 : 0));
+            if (last) work.last_weight = pass(PassKind::backward_weight, true, 1);
         } else {
-            work.backward = pass(PassKind::backward, false, microbatches - (reduces ? 1 : 0));
-            if (reduces) work.last_backward = pass(PassKind::backward, true, 1);
+            const bool window = reduces || gathers_again;
+            const bool last = window && !buckets_.every_backward;
+            work.backward = pass(PassKind::backward, window && !last, passes - (last ? 1 : 0));
+            if (last) work.last_backward = pass(PassKind::backward, true, 1);
         }
         for (std::int64_t index = range().first; index < range().last; ++index) {
             const UnitCost& cost = unit(index);
@@ -47,11 +52,10 @@ class ChunkBuilder {
 
   private:
     [[nodiscard]] const ChainRange& range() const { return plan_.stages[static_cast<std::size_t>(stage_)][chunk_]; }
-    const UnitCost& unit(std::int64_t index) {
-        return model_.unit(index, plan_, plan_.recompute[static_cast<std::size_t>(stage_)]);
-    }
-    static bool has_bucket(const std::vector<int>& units) {
-        return std::any_of(units.begin(), units.end(), [](int bucket) { return bucket >= 0; });
+    const UnitCost& unit(std::int64_t index) { return model_.unit(index, plan_, stage_); }
+    template <class Predicate>
+    [[nodiscard]] bool any_unit(Predicate predicate) const {
+        return std::any_of(buckets_.units[chunk_].begin(), buckets_.units[chunk_].end(), predicate);
     }
 
     /// Steps of one pass, executed `repeats` times in the iteration. `window`: beside data-parallel collectives.
@@ -66,17 +70,19 @@ class ChunkBuilder {
             const UnitCost& cost = unit(range().first + static_cast<std::int64_t>(position));
             if (split) {
                 work.emplace_back();
-                if (window && !backward) work.back().await_bucket = buckets_.gather_of_unit[chunk_][position];
-                if (window) slow_down(work.back(), cost, kind);
+                if (window) enter_window(work.back(), buckets_.units[chunk_][position], cost, kind);
             }
-            if (backward && kind != PassKind::backward_weight)
-                add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
+            if (recomputes(kind)) add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
             add_phase(work, phase_of(cost, kind), TimeClass::compute, window, repeats);
-            if (window && backward) work.back().release_bucket = buckets_.reduce_of_unit[chunk_][position];
+            if (window && completes_gradients(kind)) work.back().release = buckets_.units[chunk_][position].reduced;
         }
         return work;
     }
 
+    static bool recomputes(PassKind kind) { return kind == PassKind::backward || kind == PassKind::backward_input; }
+    static bool completes_gradients(PassKind kind) {
+        return kind == PassKind::backward || kind == PassKind::backward_weight;
+    }
     static const Phase& phase_of(const UnitCost& cost, PassKind kind) {
         switch (kind) {
             case PassKind::forward:
@@ -98,45 +104,49 @@ class ChunkBuilder {
         const std::size_t first = work.size() - 1;
         work[first].shares[compute_class] += phase.compute;
         work[first].shares[TimeClass::other] += phase.other;
+        const auto exposed_class = [](Axis axis) {
+            return axis == Axis::tp   ? TimeClass::tp_exposed
+                   : axis == Axis::cp ? TimeClass::cp_exposed
+                                      : TimeClass::ep_exposed;
+        };
         Seconds ring_steps = phase.cp_exposed;  // what is exposed beyond the transfers themselves
         for (const UnitCollective& call : phase.collectives) {
-            CollectiveCount& count = counts_[{call.axis, call.kind, call.size.value()}];
-            (flows ? count.as_flow : count.as_delay) += repeats;
+            // Exchanges of experts join several workers, which are in step with each other: they run as delays.
+            const bool flow = flows && call.axis != Axis::ep;
+            CollectiveCount& count = counts_[{call.axis, call.kind, call.size.value(), call.top_k}];
+            (flow ? count.as_flow : count.as_delay) += repeats;
             if (fidelity_ == Fidelity::layer) work.emplace_back();
             WorkStep& step = work.back();
-            if (flows) {
+            if (flow) {
                 // The hidden part of the collective runs beside a slice of the compute time.
                 const Seconds slice = std::min(call.hidden, work[first].shares[compute_class]);
                 work[first].shares[compute_class] -= slice;
                 step.shares[compute_class] += slice;
                 step.flow = &call;
             } else {
-                step.shares[call.axis == Axis::tp ? TimeClass::tp_exposed : TimeClass::cp_exposed] +=
-                    call.time - call.hidden;
+                step.shares[exposed_class(call.axis)] += call.time - call.hidden;
             }
             if (call.axis == Axis::cp) ring_steps -= call.time - call.hidden;
         }
         work[first].shares[TimeClass::cp_exposed] += std::max(ring_steps, Seconds(0));
     }
 
-    /// Compute that runs beside the unit's share of its data-parallel bucket is slower.
-    void slow_down(WorkStep& step, const UnitCost& cost, PassKind kind) {
+    /// What a unit awaits and starts in a pass beside data-parallel collectives, and the compute time that they cost
+    /// it. Of a split backward pass, B needs the parameters, and the reductions run beside W.
+    void enter_window(WorkStep& step, const UnitBuckets& unit, const UnitCost& cost, PassKind kind) {
         const bool backward = kind != PassKind::forward;
-        Seconds collectives;
-        double parameters = 0;
-        for (const Bucket& bucket : buckets_.buckets) {
-            const bool gather = bucket.kind == CollectiveKind::all_gather;
-            if (gather == backward) continue;
-            collectives += bucket.estimate;
-            parameters += bucket.size.as_double();
+        if (kind != PassKind::backward_weight) {
+            step.await = backward ? unit.gathered_backward : unit.gathered_forward;
+            step.prefetch = backward ? unit.prefetch_backward : unit.prefetch_forward;
         }
         const Software& software = model_.scenario().software;
-        const Bytes own = backward ? gradient_message(software, cost.parameters) : parameter_message(cost.parameters);
-        const Seconds beside = parameters > 0 ? collectives * (own.as_double() / parameters) : Seconds(0);
+        if (!software.dp_overlap || kind == PassKind::backward_input) return;
         Seconds compute = phase_of(cost, kind).total();
-        if (kind == PassKind::backward) compute += cost.recompute.total();
+        if (recomputes(kind)) compute += cost.recompute.total();
+        const Seconds beside = backward ? unit.beside_backward : unit.beside_forward;
         const Seconds lost = std::min(beside, compute) * software.overlap_slowdown;
-        (backward ? step.shares[TimeClass::compute] : step.beside_gathers) += lost;
+        const bool always = backward || buckets_.every_forward;
+        (always ? step.shares[TimeClass::compute] : step.beside_gathers) += lost;
     }
 
     CostModel& model_;
@@ -154,25 +164,20 @@ class ChunkBuilder {
 StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const StageBuckets& buckets, Fidelity fidelity,
                           const Contention& contention) {
     StageWork work;
-    std::int64_t parameters = 0;
+    DataParameters parameters;
     const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
         work.chunks.push_back(
             ChunkBuilder(model, plan, stage, chunk, buckets, fidelity, contention, work.collectives).build());
         for (std::int64_t index = chunks[chunk].first; index < chunks[chunk].last; ++index)
-            parameters += model.unit(index, plan, plan.recompute[static_cast<std::size_t>(stage)]).parameters;
+            parameters.add(model.unit(index, plan, stage));
     }
     WorkStep optimizer;
-    optimizer.shares[TimeClass::optimizer] = model.optimizer_time(parameters, plan.zero >= 1 ? plan.data_ranks() : 1);
+    optimizer.shares[TimeClass::optimizer] = model.optimizer_time(plan, parameters.trained, parameters.trained_experts);
     WorkStep host;
-    host.shares[TimeClass::other] = model.scenario().software.iteration_time;
-    const bool gather_at_end =
-        plan.data_ranks() > 1 && plan.zero >= 1 && !model.scenario().software.dp_overlap && buckets.buckets.size() > 1;
-    if (gather_at_end) {
-        optimizer.release_bucket =
-            static_cast<int>(buckets.buckets.size()) - 1;  // released once the parameters are new
-        host.await_bucket = optimizer.release_bucket;
-    }
+    host.shares[TimeClass::other] = step_host_time(model.scenario().software, plan);
+    optimizer.release = buckets.after_optimizer;  // once the parameters are new
+    host.await = buckets.after_optimizer;
     work.finish = {optimizer, host};
     return work;
 }

@@ -17,7 +17,8 @@ struct CollectiveCount {
     std::int64_t as_delay = 0;
     std::int64_t as_flow = 0;
 };
-using CollectiveCounts = std::map<std::tuple<Axis, CollectiveKind, std::int64_t>, CollectiveCount>;
+using CollectiveCounts =
+    std::map<std::tuple<Axis, CollectiveKind, std::int64_t /*bytes*/, std::int64_t /*top_k*/>, CollectiveCount>;
 
 /// Everything a stage executes; shared by its replicas.
 struct StageWork {

@@ -19,8 +19,9 @@ struct WorkStep {
     Breakdown shares;                      // of the delay; adds up to its duration
     const UnitCollective* flow = nullptr;  // if set: the collective runs as flows, beside `shares` (its hidden part)
     Seconds beside_gathers;                // more compute if parameters are still being gathered
-    int await_bucket = -1;                 // wait for this gather bucket before the step
-    int release_bucket = -1;               // mark this bucket ready after the step
+    std::vector<int> await;                // wait for these gathers before the step
+    std::vector<int> prefetch;             // mark these buckets ready when the step starts
+    std::vector<int> release;              // and these after it
 };
 using Work = std::vector<WorkStep>;
 
@@ -60,13 +61,14 @@ struct Worker {
     std::optional<Instruction> current;
     const Work* work = nullptr;  // of the current pass
     std::size_t next_step = 0;
-    int pending = 0;  // parts of the current step that have not ended
+    bool prefetched = false;  // the current step has started its prefetches
+    int pending = 0;          // parts of the current step that have not ended
     Seconds pass_start;
     Seconds step_start;
     Breakdown step_shares;  // of the current step, slow-down included
     Seconds waiting_since;
     Waiting waiting = Waiting::nothing;
-    int awaited_bucket = -1;
+    int awaited_bucket = -1;  // -1: all reductions
     std::deque<Message> inbox;
     Breakdown account;
     MemoryLedger ledger;

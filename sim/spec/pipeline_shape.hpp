@@ -23,6 +23,10 @@ constexpr bool splits_backward(ScheduleKind kind) {
 constexpr bool v_shaped(ScheduleKind kind) {
     return kind == ScheduleKind::zb_v || kind == ScheduleKind::dualpipe;
 }
+/// Copies of the chain, each with its own microbatches.
+constexpr int copies_of(ScheduleKind kind) {
+    return kind == ScheduleKind::dualpipe ? 2 : 1;
+}
 
 struct PipelineShape {
     ScheduleKind kind = ScheduleKind::one_f_one_b;
@@ -39,8 +43,7 @@ struct PipelineShape {
     [[nodiscard]] int virtual_stage(int stage, int chunk) const {
         return v_shaped(kind) && chunk == 1 ? 2 * stages - 1 - stage : chunk * stages + stage;
     }
-    /// Copies of the chain, each with its own microbatches.
-    [[nodiscard]] int copies() const { return kind == ScheduleKind::dualpipe ? 2 : 1; }
+    [[nodiscard]] int copies() const { return copies_of(kind); }
     /// Microbatches that pass each chunk; they are counted from 0 in each copy.
     [[nodiscard]] std::int64_t passes() const { return microbatches / copies(); }
     /// The virtual stage whose output is the input of `virtual_stage` (backward: its gradient); -1 where a chain

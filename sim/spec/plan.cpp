@@ -22,6 +22,16 @@ constexpr std::array<std::pair<std::string_view, ScheduleKind>, 6> kSchedules{
 constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecompute{
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 
+constexpr std::array<std::pair<std::string_view, RecomputeModule>, 8> kModules{
+    {{"core_attn", RecomputeModule::core_attn},
+     {"mlp", RecomputeModule::mlp},
+     {"moe", RecomputeModule::moe},
+     {"moe_act", RecomputeModule::moe_act},
+     {"mla_up_proj", RecomputeModule::mla_up_proj},
+     {"layernorm", RecomputeModule::layernorm},
+     {"elementwise", RecomputeModule::elementwise},
+     {"products", RecomputeModule::products}}};
+
 constexpr Range kDegree{1, kMostDevices};
 
 void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
@@ -34,7 +44,6 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
     const std::int64_t others = std::int64_t{plan.tp} * plan.pp * plan.cp;
     const std::int64_t fallback = std::max<std::int64_t>(1, platform.devices / std::max<std::int64_t>(1, others));
     plan.dp = static_cast<int>(document.integer_or("dp", fallback, kDegree));
-    if (plan.ep > 1) document.fail("ep", "expert parallelism is not modelled yet", "use ep=1");
     const bool countable = others <= static_cast<std::int64_t>(kMostDevices);
     const std::int64_t ranks = countable ? others * plan.dp : others;
     if (!countable)
@@ -47,6 +56,43 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
                       fmt::format("tp {} x pp {} x cp {} x dp {} = {} ranks, but the platform has {} devices", plan.tp,
                                   plan.pp, plan.cp, plan.dp, ranks, platform.devices),
                       "let the degrees multiply to the devices, or give --devices");
+}
+
+/// Experts are spread over consecutive ranks of a stage, with or without being split by tensor parallelism themselves.
+void read_expert_degrees(Reader& document, Plan& plan, const Workload& workload) {
+    const std::int64_t experts = workload.transformer ? workload.transformer->experts : 0;
+    plan.etp = static_cast<int>(document.integer_or("etp", plan.ep > 1 ? 1 : plan.tp, kDegree));
+    if (experts == 0) {
+        if (plan.ep > 1) document.fail("ep", fmt::format("'{}' has no experts to spread", workload.name), "use ep=1");
+        return;
+    }
+    if (plan.etp != 1 && plan.etp != plan.tp)
+        document.fail("etp",
+                      fmt::format("experts are split over 1 or all of the {} tp ranks, not {}", plan.tp, plan.etp),
+                      fmt::format("use etp=1 or etp={}", plan.tp));
+    else if (experts % plan.ep != 0)
+        document.fail("ep", fmt::format("{} experts are not divisible by ep {}", experts, plan.ep),
+                      "ep must divide experts");
+    else if (std::int64_t{plan.tp} * plan.cp * plan.dp % (std::int64_t{plan.ep} * plan.etp) != 0)
+        document.fail("ep",
+                      fmt::format("{} ranks of a stage do not divide into ep {} x etp {}",
+                                  std::int64_t{plan.tp} * plan.cp * plan.dp, plan.ep, plan.etp),
+                      "ep x etp must divide tp x cp x dp");
+}
+
+void read_zero(Reader& document, Plan& plan, const Software& software) {
+    plan.zero = static_cast<int>(document.integer_or("zero", plan.data_ranks() > 1 ? software.zero : 0, Range{0, 3}));
+    plan.fsdp = static_cast<int>(document.integer_or("fsdp", 0, Range{0, kMostDevices}));
+    if (plan.fsdp > 0 && plan.zero == 0) document.fail("fsdp", "nothing is sharded under zero=0", "use zero=1, 2 or 3");
+    if (plan.fsdp > 0 && plan.data_ranks() % plan.fsdp != 0)
+        document.fail(
+            "fsdp", fmt::format("{} data-parallel ranks do not divide into groups of {}", plan.data_ranks(), plan.fsdp),
+            "fsdp must divide dp x cp");
+    if (plan.fsdp == plan.data_ranks()) plan.fsdp = 0;
+    // Behind a pipeline the parameters would be gathered once per microbatch and chunk: torchtitan keeps them instead.
+    plan.reshard_after_forward = document.flag_or("reshard_after_forward", plan.zero < 3 || plan.pp == 1);
+    plan.lora = document.integer_or("lora", 0, Range{0, 1e6});
+    plan.offload = document.integer_or("offload", 0, Range{0, 1e6});
 }
 
 void read_batch(Reader& document, Plan& plan, const Workload& workload) {
@@ -80,6 +126,26 @@ void read_recompute(Reader& document, Plan& plan) {
     }
 }
 
+void read_recompute_details(Reader& document, Plan& plan) {
+    plan.recompute_layers = document.integer_or("recompute_layers", 0, Range{0, 1e6});
+    if (!document.has("recompute_modules")) return;
+    plan.recompute_modules = 0;
+    std::vector<std::string> names;
+    for (const auto& [name, module] : kModules)
+        names.emplace_back(name);
+    const auto given = document.is_list("recompute_modules") ? document.texts("recompute_modules")
+                                                             : std::vector{document.text("recompute_modules")};
+    for (const auto& name : given) {
+        const auto* found =
+            std::find_if(kModules.begin(), kModules.end(), [&](const auto& entry) { return entry.first == name; });
+        if (found == kModules.end())
+            document.fail("recompute_modules", fmt::format("unknown value '{}'", name),
+                          fmt::format("any of {}", fmt::join(names, ", ")));
+        else
+            plan.recompute_modules |= static_cast<unsigned>(found->second);
+    }
+}
+
 void check_model_fits(Reader& document, const Plan& plan, const Workload& workload) {
     if (!workload.transformer) {
         if (plan.cp > 1)
@@ -101,7 +167,7 @@ void check_model_fits(Reader& document, const Plan& plan, const Workload& worklo
     else if (model.kv_heads % plan.tp != 0 && plan.tp % model.kv_heads != 0)
         document.fail("tp", fmt::format("{} key/value heads cannot be spread over tp {}", model.kv_heads, plan.tp),
                       "tp must divide kv_heads or be a multiple of it");
-    else if (model.ffn % plan.tp != 0)
+    else if (model.ffn % (model.experts > 0 ? plan.etp : plan.tp) != 0)
         document.fail("tp", fmt::format("a feed-forward width of {} is not divisible by tp {}", model.ffn, plan.tp),
                       "tp must divide ffn");
     if (workload.seq % plan.cp != 0)
@@ -130,22 +196,50 @@ void check_chunks(Reader& document, const Plan& plan, const std::string& key) {
         document.fail(key, "interleaving needs more than one stage", "use vpp=1");
 }
 
+/// What the schedules that split the backward pass are not modelled with (yet, or because it makes no sense).
+void check_split(Reader& document, const Plan& plan) {
+    const auto refuse = [&](const std::string& key, const std::string& what, const std::string& hint) {
+        document.fail(document.has(key) ? key : "schedule",
+                      fmt::format("{} is not modelled with schedule {}", what, name_of(plan.schedule)), hint);
+    };
+    const bool dualpipe = plan.schedule == ScheduleKind::dualpipe;
+    if (dualpipe && plan.fsdp > 0) refuse("fsdp", "sharding over some of the data-parallel ranks", "leave fsdp out");
+    if (dualpipe && plan.ep > 1) refuse("ep", fmt::format("ep {}", plan.ep), "use ep=1");
+    if (plan.zero >= (dualpipe ? 2 : 3))
+        refuse("zero", fmt::format("zero={}", plan.zero), dualpipe ? "use zero=0 or zero=1" : "use zero=0, 1 or 2");
+    if (plan.offload > 0) refuse("offload", "offloading of activations", "leave offload out");
+    if (plan.recompute_layers > 0)
+        refuse("recompute_layers", "full recomputation of some layers", "leave recompute_layers out");
+    const auto recomputes = [&](Recompute wanted) {
+        return std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                           [&](Recompute mode) { return mode == wanted; });
+    };
+    const std::string reason = "what it rebuilds would have to live until the weight gradients have been computed";
+    if (recomputes(Recompute::full))
+        document.fail(
+            "recompute",
+            fmt::format("full recomputation cannot be combined with schedule {}: {}", name_of(plan.schedule), reason),
+            "one of none, selective");
+    // Inside of attention nothing is the input of a product with weights.
+    constexpr RecomputeModules kWithoutWeights =
+        static_cast<unsigned>(RecomputeModule::core_attn) | static_cast<unsigned>(RecomputeModule::mla_up_proj);
+    if (recomputes(Recompute::selective) && (plan.recompute_modules & ~kWithoutWeights) != 0)
+        document.fail("recompute_modules",
+                      fmt::format("recomputation outside of attention cannot be combined with schedule {}: {}",
+                                  name_of(plan.schedule), reason),
+                      "any of core_attn, mla_up_proj");
+}
+
 void check_schedule(Reader& document, const Plan& plan, const Workload& workload) {
     const std::string key = document.has("vpp") ? "vpp" : "schedule";
-    const std::int64_t units = workload.transformer ? workload.transformer->layers : workload.chain_length();
-    const int copies = plan.schedule == ScheduleKind::dualpipe ? 2 : 1;
-    if (std::int64_t{plan.pp} * plan.vpp > units * copies)
+    const std::int64_t units = workload.transformer ? workload.transformer->all_layers() : workload.chain_length();
+    const std::int64_t most = units * plan.copies();
+    if (std::int64_t{plan.pp} * plan.vpp > most)
         document.fail(document.has("pp") ? "pp" : "vpp",
                       fmt::format("{} layers cannot fill {} stages of {} chunks", units, plan.pp, plan.vpp),
-                      fmt::format("use pp x vpp <= {}", units * copies));
+                      fmt::format("use pp x vpp <= {}", most));
     check_chunks(document, plan, key);
-    if (splits_backward(plan.schedule) && std::any_of(plan.recompute.begin(), plan.recompute.end(),
-                                                      [](Recompute mode) { return mode == Recompute::full; }))
-        document.fail("recompute",
-                      fmt::format("full recomputation cannot be combined with schedule {}: what it rebuilds would have "
-                                  "to live until the weight gradients have been computed",
-                                  name_of(plan.schedule)),
-                      "one of none, selective");
+    if (splits_backward(plan.schedule)) check_split(document, plan);
     if (plan.mbs < 1 || plan.dp < 1) return;
     const std::int64_t microbatches = plan.microbatches();
     if (plan.schedule == ScheduleKind::interleaved && plan.vpp > 1 && plan.pp > 1 && microbatches % plan.pp != 0)
@@ -200,6 +294,21 @@ std::string_view name_of(Recompute recompute) {
     return "?";
 }
 
+std::string_view name_of(RecomputeModule module) {
+    for (const auto& [name, value] : kModules)
+        if (value == module) return name;
+    return "?";
+}
+
+Recompute Plan::recompute_at(int stage, std::int64_t chain_index) const {
+    const Recompute mode = recompute[static_cast<std::size_t>(stage)];
+    if (mode != Recompute::full || recompute_layers == 0) return mode;
+    for (const ChainRange& range : stages[static_cast<std::size_t>(stage)])
+        if (chain_index >= range.first && chain_index < range.last)
+            return chain_index - std::max<std::int64_t>(range.first, 1) < recompute_layers ? mode : Recompute::none;
+    return mode;
+}
+
 int Plan::device_of(const RankCoordinates& rank) const {
     if (!devices.empty())
         return static_cast<int>(
@@ -232,14 +341,16 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     read_batch(document, plan, workload);
     plan.sequence_parallel = document.flag_or("sequence_parallel", plan.tp > 1 && software.sequence_parallel);
     if (plan.tp == 1) plan.sequence_parallel = false;
+    read_expert_degrees(document, plan, workload);
+    if (plan.ep > 1 && plan.etp < plan.tp && !plan.sequence_parallel)
+        document.fail("sequence_parallel", "experts that are spread over tensor-parallel ranks need it",
+                      "use sequence_parallel=on or etp=tp");
     plan.schedule = document.one_of_or<ScheduleKind>(
         "schedule", kSchedules, plan.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
     if (v_shaped(plan.schedule) && !document.has("vpp")) plan.vpp = 2;
-    const bool replicated = plan.dp > 1 || plan.cp > 1 || plan.schedule == ScheduleKind::dualpipe;
-    plan.zero = static_cast<int>(document.integer_or("zero", replicated ? software.zero : 0, Range{0, 3}));
-    if (plan.zero > 1)
-        document.fail("zero", fmt::format("ZeRO-{} is not modelled yet", plan.zero), "use zero=0 or zero=1");
+    read_zero(document, plan, software);
     read_recompute(document, plan);
+    read_recompute_details(document, plan);
     check_model_fits(document, plan, workload);
     check_schedule(document, plan, workload);
     if (const auto problem = length_problem(plan))
@@ -266,6 +377,7 @@ std::string summary(const Plan& plan) {
     std::string text = fmt::format("tp={} pp={} dp={} mbs={}", plan.tp, plan.pp, plan.dp, plan.mbs);
     if (plan.cp > 1) text += fmt::format(" cp={}", plan.cp);
     if (plan.ep > 1) text += fmt::format(" ep={}", plan.ep);
+    if (plan.ep > 1 && plan.etp > 1) text += fmt::format(" etp={}", plan.etp);
     if (plan.vpp > 1) text += fmt::format(" vpp={}", plan.vpp);
     if (plan.schedule != ScheduleKind::one_f_one_b && (plan.pp > 1 || splits_backward(plan.schedule)))
         text += fmt::format(" schedule={}", name_of(plan.schedule));
@@ -274,13 +386,17 @@ std::string summary(const Plan& plan) {
     text += fmt::format(" recompute={}", uniform ? name_of(plan.recompute.front()) : "per-stage");
     if (plan.tp > 1) text += fmt::format(" sequence_parallel={}", plan.sequence_parallel ? "on" : "off");
     if (plan.dp > 1 || plan.copies() > 1) text += fmt::format(" zero={}", plan.zero);
+    if (plan.fsdp > 0) text += fmt::format(" fsdp={}", plan.fsdp);
+    if (plan.recompute_layers > 0) text += fmt::format(" recompute_layers={}", plan.recompute_layers);
+    if (plan.lora > 0) text += fmt::format(" lora={}", plan.lora);
+    if (plan.offload > 0) text += fmt::format(" offload={}", plan.offload);
     return text;
 }
 
 std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, const PipelineShape& shape) {
     const std::int64_t length = workload.chain_length();
     const bool transformer = workload.transformer.has_value();
-    const std::int64_t layers = transformer ? workload.transformer->layers : length;
+    const std::int64_t layers = transformer ? workload.transformer->all_layers() : length;
     const std::int64_t parts = shape.virtual_stages() / shape.copies();
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(parts), layers / parts);
     // What is left over goes to the inner virtual stages first, one each: the outer ones also hold embedding and head.

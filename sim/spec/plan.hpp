@@ -2,6 +2,7 @@
 // The plan document: how a workload is laid out over the devices of a platform.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,22 @@ namespace plansim {
 
 enum class Recompute { none, selective, full };
 std::string_view name_of(Recompute recompute);
+/// What selective recomputation computes again; bits of Plan::recompute_modules.
+enum class RecomputeModule : unsigned {
+    core_attn = 1,     // scores and context of attention
+    mlp = 2,           // the dense feed-forward
+    moe = 4,           // the feed-forward of experts, routing and dispatch included
+    moe_act = 8,       // activation function of the experts
+    mla_up_proj = 16,  // products out of the latents
+    layernorm = 32,    // both norms
+    elementwise = 64,  // everything but matrix products
+    products = 128     // every second matrix product
+};
+std::string_view name_of(RecomputeModule module);
+using RecomputeModules = unsigned;
+constexpr bool contains(RecomputeModules modules, RecomputeModule module) {
+    return (modules & static_cast<unsigned>(module)) != 0;
+}
 
 /// Consecutive units of the pipeline chain (see Workload::chain_length), first included, last excluded.
 struct ChainRange {
@@ -48,14 +65,22 @@ struct Plan {
     int pp = 1;
     int dp = 1;
     int cp = 1;
-    int ep = 1;
+    int ep = 1;   // ranks that the experts of a layer are spread over
+    int etp = 1;  // tensor-parallel degree inside an expert: 1 or tp
     int vpp = 1;  // chunks (virtual stages) per device
     bool sequence_parallel = false;
     std::int64_t mbs = 1;
     std::int64_t gbs = 1;
-    int zero = 0;
+    int zero = 0;  // what data ranks share: 1 optimizer states, 2 gradients too, 3 parameters too (FSDP)
+    int fsdp =
+        0;  // ranks over which ZeRO shards; the groups of so many hold copies (hybrid sharding). 0: all data ranks
+    bool reshard_after_forward = true;  // zero 3: parameters are gathered again for the backward pass
+    std::int64_t lora = 0;              // rank of the trained adapters beside frozen weights; 0: everything is trained
+    std::int64_t offload = 0;           // layers per stage whose activations wait in the memory of the host
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    std::vector<Recompute> recompute;             // one per stage (pp entries)
+    std::vector<Recompute> recompute;  // one per stage (pp entries)
+    RecomputeModules recompute_modules = static_cast<unsigned>(RecomputeModule::core_attn);  // of selective
+    std::int64_t recompute_layers = 0;            // full: only so many layers of each chunk; 0: all
     std::vector<std::vector<ChainRange>> stages;  // stages[stage][chunk]; see PipelineShape for the virtual stage
     std::string order = "tp-cp-ep-dp-pp";         // rank order, fastest first; ignored if `devices` is given
     std::vector<std::int64_t> devices;            // explicit device of each rank (rank order tp-cp-ep-dp-pp), or empty
@@ -65,8 +90,14 @@ struct Plan {
     /// Ranks that hold the same parameters and share optimizer states under ZeRO; DualPipe has each of them on two
     /// stages, s and pp - 1 - s.
     [[nodiscard]] int data_ranks() const { return dp * cp * copies(); }
+    /// Ranks that hold the same experts.
+    [[nodiscard]] int expert_data_ranks() const { return tp * data_ranks() / (ep * etp); }
+    /// Ranks that share what ZeRO shards; experts have groups of their own.
+    [[nodiscard]] int owners() const { return zero == 0 ? 1 : fsdp == 0 ? data_ranks() : fsdp; }
+    [[nodiscard]] int expert_owners() const { return zero == 0 ? 1 : std::min(owners(), expert_data_ranks()); }
+    [[nodiscard]] Recompute recompute_at(int stage, std::int64_t chain_index) const;
     [[nodiscard]] int virtual_stages() const { return pp * vpp; }
-    [[nodiscard]] int copies() const { return shape().copies(); }
+    [[nodiscard]] int copies() const { return copies_of(schedule); }
     [[nodiscard]] PipelineShape shape() const { return {schedule, pp, vpp, microbatches()}; }
     [[nodiscard]] const ChainRange& range(int virtual_stage) const {
         const PipelineShape where = shape();

@@ -18,7 +18,7 @@ namespace {
 std::string chunk_text(const ChainRange& range, const Workload& workload) {
     if (workload.transformer) {
         const std::int64_t first = std::max<std::int64_t>(range.first, 1) - 1;
-        const std::int64_t last = std::min(range.last, workload.transformer->layers + 1) - 2;
+        const std::int64_t last = std::min(range.last, workload.transformer->all_layers() + 1) - 2;
         return fmt::format("{}-{}", first, last);
     }
     const auto& nodes = workload.graph->nodes;
@@ -82,7 +82,7 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
     }
     plan.stages.assign(expected, std::vector<ChainRange>(static_cast<std::size_t>(plan.vpp)));
     const bool transformer = workload.transformer.has_value();
-    const std::int64_t units = transformer ? workload.transformer->layers : workload.chain_length();
+    const std::int64_t units = transformer ? workload.transformer->all_layers() : workload.chain_length();
     const std::string unit = transformer ? "layer" : "node";
     std::int64_t next = 0;
     const PipelineShape shape = plan.shape();
@@ -136,10 +136,16 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
                                       {"ep", plan.ep},
                                       {"vpp", plan.vpp}})
         fields.emplace_back(key, std::int64_t{degree});
+    if (plan.ep > 1 || plan.etp != plan.tp) fields.emplace_back("etp", std::int64_t{plan.etp});
     fields.emplace_back("sequence_parallel", plan.sequence_parallel);
     fields.emplace_back("mbs", plan.mbs);
     fields.emplace_back("gbs", plan.gbs);
     fields.emplace_back("zero", std::int64_t{plan.zero});
+    // What is off by default is written only where it is used.
+    if (plan.fsdp > 0) fields.emplace_back("fsdp", std::int64_t{plan.fsdp});
+    if (plan.zero == 3) fields.emplace_back("reshard_after_forward", plan.reshard_after_forward);
+    if (plan.lora > 0) fields.emplace_back("lora", plan.lora);
+    if (plan.offload > 0) fields.emplace_back("offload", plan.offload);
     fields.emplace_back("schedule", std::string(name_of(plan.schedule)));
     std::vector<std::string> recompute;
     for (const auto mode : plan.recompute)
@@ -148,6 +154,13 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
         fields.emplace_back("recompute", recompute.front());
     else
         fields.emplace_back("recompute", recompute);
+    if (plan.recompute_layers > 0) fields.emplace_back("recompute_layers", plan.recompute_layers);
+    if (plan.recompute_modules != static_cast<unsigned>(RecomputeModule::core_attn)) {
+        std::vector<std::string> modules;
+        for (unsigned bit = 1; bit <= static_cast<unsigned>(RecomputeModule::products); bit *= 2)
+            if ((plan.recompute_modules & bit) != 0) modules.emplace_back(name_of(static_cast<RecomputeModule>(bit)));
+        fields.emplace_back("recompute_modules", std::move(modules));
+    }
     std::vector<std::string> chunks;
     for (const auto& stage : plan.stages)
         for (const auto& range : stage)

@@ -14,11 +14,12 @@
 namespace plansim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Precision>, 6> kPrecisions{{{"fp32", Precision::fp32},
+constexpr std::array<std::pair<std::string_view, Precision>, 7> kPrecisions{{{"fp32", Precision::fp32},
                                                                              {"tf32", Precision::tf32},
                                                                              {"bf16", Precision::bf16},
                                                                              {"fp16", Precision::fp16},
                                                                              {"fp8", Precision::fp8},
+                                                                             {"mxfp8", Precision::mxfp8},
                                                                              {"fp4", Precision::fp4}}};
 constexpr std::array<std::pair<std::string_view, FabricKind>, 6> kFabricKinds{{{"none", FabricKind::none},
                                                                                {"nvswitch", FabricKind::nvswitch},
@@ -42,6 +43,14 @@ AcceleratorEfficiency read_efficiency(Reader map) {
             if (sustained.has(name)) figures.sustained[precision] = sustained.number(name, Range::fraction());
         sustained.finish();
     }
+    if (map.has("short_run")) {
+        Reader short_run = map.map("short_run");
+        for (const auto& [name, precision] : kPrecisions)
+            if (short_run.has(name)) figures.short_run[precision] = short_run.number(name, Range::fraction());
+        short_run.finish();
+    }
+    figures.standalone_time =
+        map.quantity_or<Seconds>("standalone_time", figures.standalone_time, Range::not_negative());
     if (map.has("attention")) {
         Reader attention = map.map("attention");
         for (const auto& kernel : attention.keys())
@@ -70,45 +79,20 @@ AcceleratorEfficiency read_efficiency(Reader map) {
     return figures;
 }
 
-Accelerator read_accelerator(Reader map) {
-    Accelerator device;
-    device.name = map.text("name");
-    Reader peak = map.map("peak");
-    for (const auto& [name, precision] : kPrecisions)
-        if (peak.has(name)) device.peak[precision] = peak.quantity<FlopsPerSecond>(name);
-    for (const auto required : {Precision::bf16, Precision::fp32})
-        if (!device.peak.contains(required)) peak.quantity<FlopsPerSecond>(name_of(required));
-    peak.finish();
-    Reader hbm = map.map("hbm");
-    device.hbm_capacity = hbm.quantity<Bytes>("capacity");
-    device.hbm_bandwidth = hbm.quantity<BytesPerSecond>("bandwidth");
-    hbm.finish();
-    device.on_chip_memory = map.quantity<Bytes>("on_chip_memory");
-    device.compute_units = static_cast<int>(map.integer("compute_units", Range{1, 1e6}));
-    device.wave_quantised = map.flag_or("wave_quantised", true);
-    device.matrix_padding = static_cast<int>(map.integer_or("matrix_padding", 1, Range{1, 65536}));
-    device.kernel_time = map.quantity_or<Seconds>("kernel_time", device.kernel_time, Range::not_negative());
-    if (map.has("efficiency")) device.efficiency = read_efficiency(map.map("efficiency"));
-    if (map.has("power")) {
-        Reader power = map.map("power");
-        device.power.tdp = power.quantity<Watts>("tdp");
-        device.power.idle = power.quantity_or<Watts>("idle", device.power.idle, Range::not_negative());
-        power.finish();
-    }
-    map.finish();
-    return device;
-}
+/// A step inside a node takes this long if its document does not say (XLA on 2, 4 and 8 H100).
+constexpr Seconds kNodeHopLatency{1e-6};
 
-CollectiveFigures read_collectives(Reader map) {
+CollectiveFigures read_collectives(Reader map, bool inside_node) {
     CollectiveFigures figures;
+    if (inside_node) figures.hop_latency = kNodeHopLatency;
     figures.efficiency = map.number_or("efficiency", figures.efficiency, Range::fraction());
     figures.all_to_all_efficiency =
         map.number_or("all_to_all_efficiency", figures.all_to_all_efficiency, Range::fraction());
-    figures.in_network_reduction =
-        map.number_or("in_network_reduction", figures.in_network_reduction, Range::at_least(1));
+    figures.in_network_reduction = map.number_or("in_network_reduction", figures.in_network_reduction, Range::share());
     const auto time = [&](std::string_view key, Seconds& value) {
         value = map.quantity_or<Seconds>(key, value, Range::not_negative());
     };
+    figures.own_share = map.number_or("own_share", figures.own_share, Range::share());
     time("latency", figures.latency);
     time("hop_latency", figures.hop_latency);
     time("tree_latency", figures.tree_latency);
@@ -167,6 +151,7 @@ std::vector<std::int64_t> read_dims(Reader& map) {
 /// The fabric inside a node of `devices_per_node`, or between the nodes of `devices`.
 Fabric read_fabric(Reader map, bool inside_node, int devices, int devices_per_node) {
     Fabric fabric;
+    if (inside_node) fabric.collectives.hop_latency = kNodeHopLatency;
     fabric.kind = map.one_of<FabricKind>("kind", kFabricKinds);
     const bool switched = fabric.kind == FabricKind::fat_tree || fabric.kind == FabricKind::spine_leaf;
     if (inside_node && (switched || fabric.kind == FabricKind::torus))
@@ -188,7 +173,7 @@ Fabric read_fabric(Reader map, bool inside_node, int devices, int devices_per_no
     if (fabric.kind == FabricKind::torus) fabric.dims = read_dims(map);
     if (fabric.kind == FabricKind::graph)
         read_graph(map, fabric, devices, inside_node ? 0 : (devices + devices_per_node - 1) / devices_per_node);
-    if (map.has("collectives")) fabric.collectives = read_collectives(map.map("collectives"));
+    if (map.has("collectives")) fabric.collectives = read_collectives(map.map("collectives"), inside_node);
     map.finish();
     return fabric;
 }
@@ -249,6 +234,7 @@ void write_collectives(YamlWriter& out, const CollectiveFigures& figures) {
     out.number("efficiency", figures.efficiency);
     out.number("all_to_all_efficiency", figures.all_to_all_efficiency);
     out.number("in_network_reduction", figures.in_network_reduction);
+    out.number("own_share", figures.own_share);
     out.quantity("latency", figures.latency);
     out.quantity("hop_latency", figures.hop_latency);
     out.quantity("tree_latency", figures.tree_latency);
@@ -290,6 +276,13 @@ void write_efficiency(YamlWriter& out, const AcceleratorEfficiency& figures) {
             out.number(name_of(precision), share);
         out.end();
     }
+    if (!figures.short_run.empty()) {
+        out.begin("short_run");
+        for (const auto& [precision, share] : figures.short_run)
+            out.number(name_of(precision), share);
+        out.end();
+    }
+    out.quantity("standalone_time", figures.standalone_time);
     if (!figures.attention.empty()) {
         out.begin("attention");
         for (const auto& [kernel, share] : figures.attention)
@@ -311,6 +304,32 @@ void write_efficiency(YamlWriter& out, const AcceleratorEfficiency& figures) {
     out.end();
 }
 
+void write_accelerator(YamlWriter& out, const Accelerator& device) {
+    out.text("name", device.name);
+    if (!device.aliases.empty()) out.texts("aliases", device.aliases);
+    out.begin("peak");
+    for (const auto& [precision, rate] : device.peak)
+        out.quantity(name_of(precision), rate);
+    out.end();
+    out.begin("hbm");
+    out.quantity("capacity", device.hbm_capacity);
+    out.quantity("bandwidth", device.hbm_bandwidth);
+    out.end();
+    out.quantity("on_chip_memory", device.on_chip_memory);
+    out.quantity("host_bandwidth", device.host_bandwidth);
+    out.integer("compute_units", device.compute_units);
+    out.flag("wave_quantised", device.wave_quantised);
+    out.integer("matrix_padding", device.matrix_padding);
+    out.quantity("kernel_time", device.kernel_time);
+    write_efficiency(out, device.efficiency);
+    if (device.power.tdp > Watts(0)) {
+        out.begin("power");
+        out.quantity("tdp", device.power.tdp);
+        out.quantity("idle", device.power.idle);
+        out.end();
+    }
+}
+
 }  // namespace
 
 std::string_view name_of(Precision precision) {
@@ -318,6 +337,39 @@ std::string_view name_of(Precision precision) {
 }
 std::string_view name_of(FabricKind kind) {
     return find_name(kFabricKinds, kind);
+}
+
+Accelerator read_accelerator(Reader map) {
+    Accelerator device;
+    if (map.has("format")) map.integer("format", Range{1, 1});  // of a document of its own
+    device.name = map.text("name");
+    if (map.has("aliases")) device.aliases = map.texts("aliases");
+    Reader peak = map.map("peak");
+    for (const auto& [name, precision] : kPrecisions)
+        if (precision != Precision::mxfp8 && peak.has(name))
+            device.peak[precision] = peak.quantity<FlopsPerSecond>(name);
+    for (const auto required : {Precision::bf16, Precision::fp32})
+        if (!device.peak.contains(required)) peak.quantity<FlopsPerSecond>(name_of(required));
+    peak.finish();
+    Reader hbm = map.map("hbm");
+    device.hbm_capacity = hbm.quantity<Bytes>("capacity");
+    device.hbm_bandwidth = hbm.quantity<BytesPerSecond>("bandwidth");
+    hbm.finish();
+    device.on_chip_memory = map.quantity<Bytes>("on_chip_memory");
+    device.host_bandwidth = map.quantity_or<BytesPerSecond>("host_bandwidth", device.host_bandwidth);
+    device.compute_units = static_cast<int>(map.integer("compute_units", Range{1, 1e6}));
+    device.wave_quantised = map.flag_or("wave_quantised", true);
+    device.matrix_padding = static_cast<int>(map.integer_or("matrix_padding", 1, Range{1, 65536}));
+    device.kernel_time = map.quantity_or<Seconds>("kernel_time", device.kernel_time, Range::not_negative());
+    if (map.has("efficiency")) device.efficiency = read_efficiency(map.map("efficiency"));
+    if (map.has("power")) {
+        Reader power = map.map("power");
+        device.power.tdp = power.quantity<Watts>("tdp");
+        device.power.idle = power.quantity_or<Watts>("idle", device.power.idle, Range::not_negative());
+        power.finish();
+    }
+    map.finish();
+    return device;
 }
 
 Platform read_platform(Reader document, int devices) {
@@ -343,34 +395,20 @@ Platform read_platform(Reader document, int devices) {
     return platform;
 }
 
+std::string to_yaml(const Accelerator& accelerator) {
+    YamlWriter out;
+    out.integer("format", 1);
+    write_accelerator(out, accelerator);
+    return out.str();
+}
+
 std::string to_yaml(const Platform& platform) {
     YamlWriter out;
     out.integer("format", 1);
     out.text("name", platform.name);
     out.integer("devices", platform.devices);
-    const Accelerator& device = platform.accelerator;
     out.begin("accelerator");
-    out.text("name", device.name);
-    out.begin("peak");
-    for (const auto& [precision, rate] : device.peak)
-        out.quantity(name_of(precision), rate);
-    out.end();
-    out.begin("hbm");
-    out.quantity("capacity", device.hbm_capacity);
-    out.quantity("bandwidth", device.hbm_bandwidth);
-    out.end();
-    out.quantity("on_chip_memory", device.on_chip_memory);
-    out.integer("compute_units", device.compute_units);
-    out.flag("wave_quantised", device.wave_quantised);
-    out.integer("matrix_padding", device.matrix_padding);
-    out.quantity("kernel_time", device.kernel_time);
-    write_efficiency(out, device.efficiency);
-    if (device.power.tdp > Watts(0)) {
-        out.begin("power");
-        out.quantity("tdp", device.power.tdp);
-        out.quantity("idle", device.power.idle);
-        out.end();
-    }
+    write_accelerator(out, platform.accelerator);
     out.end();
     out.begin("node");
     out.integer("devices", platform.devices_per_node);

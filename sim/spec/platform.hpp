@@ -13,12 +13,15 @@
 
 namespace plansim {
 
-enum class Precision { fp32, tf32, bf16, fp16, fp8, fp4 };
+/// mxfp8 is fp8 with a scale per block of 32 (microscaling): the peak is that of fp8.
+enum class Precision { fp32, tf32, bf16, fp16, fp8, mxfp8, fp4 };
 std::string_view name_of(Precision precision);
 
 /// Rates of the device that hold in sustained operation, as shares of the data sheet.
 struct AcceleratorEfficiency {
     std::map<Precision, double> sustained;       // dense matrix products, share of peak
+    std::map<Precision, double> short_run;       // the same before power limits the clock; benchmarks only
+    Seconds standalone_time{5.2e-6};             // fixed time of a product that nothing runs beside
     double stream = 0.85;                        // memory microbenchmark, share of HBM bandwidth
     double training_stream = 0.953;              // training kernels against that microbenchmark
     std::map<std::string, double> attention;     // attention kernel generation -> forward share of the bf16 peak
@@ -42,10 +45,13 @@ struct PowerFigures {
 
 struct Accelerator {
     std::string name;
+    std::vector<std::string> aliases;          // what published tables call it
     std::map<Precision, FlopsPerSecond> peak;  // dense, data sheet
     Bytes hbm_capacity;
     BytesPerSecond hbm_bandwidth;
-    Bytes on_chip_memory;         // last-level cache or scratchpad
+    Bytes on_chip_memory;  // last-level cache or scratchpad
+    BytesPerSecond host_bandwidth{
+        50e9};                    // to the memory of the host, per direction (PCIe 5 x16 achieves about 50 GB/s)
     int compute_units = 1;        // SMs, CUs or cores: tiles of a matrix product are spread over them
     bool wave_quantised = true;   // false for systolic arrays that pad instead (TPU)
     int matrix_padding = 1;       // m and n are padded to a multiple of this if not wave-quantised
@@ -59,13 +65,14 @@ struct Accelerator {
 struct CollectiveFigures {
     double efficiency = 0.8;             // goodput at large messages / link bandwidth
     double all_to_all_efficiency = 0.7;  // the same for all-to-all
-    double in_network_reduction = 1.0;   // all-reduce gain of in-network reduction in groups of 8 or more (1: none)
-    Seconds latency{22.4e-6};            // of an all-reduce; half of it for all-gather and reduce-scatter
-    Seconds hop_latency{5e-6};           // of one more node on a ring
-    Seconds tree_latency{26e-6};         // per doubling of the nodes of a tree
-    Seconds p2p_latency{10e-6};          // of one point-to-point transfer
-    double ramp = 0.893;                 // excess time at small messages
-    Bytes ramp_bytes{50'000'000};        // message volume at which the excess has halved
+    double in_network_reduction = 0;  // goodput of an all-reduce that the switches reduce / bandwidth; 0: they do not
+    double own_share = 0;             // part of a rank's own share of the tensor whose copy a ring does not hide
+    Seconds latency{22.4e-6};         // base of every collective
+    Seconds hop_latency{5e-6};        // of one more step on a ring: of devices in a node, of nodes between nodes
+    Seconds tree_latency{26e-6};      // per doubling of the nodes of a tree
+    Seconds p2p_latency{10e-6};       // of one point-to-point transfer
+    double ramp = 0.893;              // excess time at small messages
+    Bytes ramp_bytes{50'000'000};     // message volume at which the excess has halved
 };
 
 enum class FabricKind { none, nvswitch, fat_tree, spine_leaf, torus, graph };
@@ -109,10 +116,15 @@ struct Platform {
 /// Devices that a platform may have: the links of more do not fit into the memory of a workstation.
 inline constexpr double kMostDevices = 1 << 20;
 
+/// Reads and validates the map `accelerator` of a platform, or a document of its own.
+Accelerator read_accelerator(Reader map);
+/// The accelerator as a document; reading it back gives an equal one.
+std::string to_yaml(const Accelerator& accelerator);
+
 /// Reads and validates. Scales to `devices` if it is above 0 (torus: dims become the most cubic ones; graph: cannot
 /// grow).
 Platform read_platform(Reader document, int devices);
-/// The document as YAML; reading it back gives an equal Platform.
+/// The document as YAML, with the accelerator written out; reading it back gives an equal Platform.
 std::string to_yaml(const Platform& platform);
 
 }  // namespace plansim

@@ -19,6 +19,10 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.amount("loss_traffic", profile.loss_traffic);
     visit.amount("optimizer_traffic", profile.optimizer_traffic);
     visit.amount("cast_traffic", profile.cast_traffic);
+    visit.amount("mx_cast_traffic", profile.mx_cast_traffic);
+    visit.amount("fp4_cast_traffic", profile.fp4_cast_traffic);
+    visit.amount("norm_bytes", profile.norm_bytes);
+    visit.amount("fsdp_copy_bytes", profile.fsdp_copy_bytes);
     visit.amount("accumulation_bytes", profile.accumulation_bytes);
     visit.amount("forward_kernels", profile.forward_kernels);
     visit.amount("backward_kernels", profile.backward_kernels);
@@ -26,6 +30,8 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.time("layer_host_time", profile.layer_host_time);
     visit.time("moe_host_time", profile.moe_host_time);
     visit.time("expert_host_time", profile.expert_host_time);
+    visit.time("softmax_host_time", profile.softmax_host_time);
+    visit.time("blocking_time", profile.blocking_time);
     visit.amount("host_growth", profile.host_growth);
     visit.share("cuda_graphs", profile.cuda_graphs);
     visit.time("iteration_time", profile.iteration_time);
@@ -34,13 +40,18 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.share("tp_overlap_share", profile.tp_overlap_share);
     visit.share("cp_overlap_share", profile.cp_overlap_share);
     visit.time("cp_step_time", profile.cp_step_time);
+    visit.share("expert_overlap_share", profile.expert_overlap_share);
+    visit.share("dp_overlap_share", profile.dp_overlap_share);
     visit.flag("dp_overlap", profile.dp_overlap);
     visit.amount("bucket_parameters", profile.bucket_parameters);
     visit.flag("pp_overlap", profile.pp_overlap);
     visit.amount("overlap_slowdown", profile.overlap_slowdown);
+    visit.time("owner_time", profile.owner_time);
+    visit.share("offload_exposed", profile.offload_exposed);
     visit.flag("scatter_gather_p2p", profile.scatter_gather_p2p);
     visit.count("gradient_bytes", profile.gradient_bytes);
     visit.count("gradient_reduce_bytes", profile.gradient_reduce_bytes);
+    visit.amount("gathered_bytes", profile.gathered_bytes);
     visit.amount("activation_factor", profile.activation_factor);
     visit.amount("checkpoint_factor", profile.checkpoint_factor);
     visit.amount("recompute_layers", profile.recompute_layers);

@@ -24,19 +24,25 @@ struct Software {
     double elementwise_traffic = 2.22;         // multiplier on the least traffic of norms, residuals, activations
     double loss_traffic = 0.781;               // multiplier on 24 bytes per logit, forward and backward together
     double optimizer_traffic = 1.06;           // multiplier on the bytes of the optimizer step
-    double cast_traffic = 0.82;                // multiplier on 4 bytes per element cast to a narrow format
-    double accumulation_bytes = 0;             // bytes per parameter and microbatch of unfused gradient accumulation
-    double forward_kernels = 12;               // element-wise kernels per layer, forward
-    double backward_kernels = 20;              // the same, backward
-    bool dropout = false;                      // dropout masks are kept for the backward pass
+    double cast_traffic = 0.82;                // multiplier on 4 bytes per element cast to fp8, one scale per tensor
+    double mx_cast_traffic = 0.717;            // the same, one scale per block (mxfp8)
+    double fp4_cast_traffic = 1.38;            // the same to fp4
+    double norm_bytes = 0;          // more bytes per element of a norm that is not one kernel; 1.5 times backward
+    double fsdp_copy_bytes = 0;     // bytes per parameter and gathering of FSDP's copies and casts
+    double accumulation_bytes = 0;  // bytes per parameter and microbatch of unfused gradient accumulation
+    double forward_kernels = 12;    // element-wise kernels per layer, forward
+    double backward_kernels = 20;   // the same, backward
+    bool dropout = false;           // dropout masks are kept for the backward pass
 
     // Host.
-    Seconds layer_host_time{200e-6};    // per layer and pass; 1.2 times that backward
-    Seconds moe_host_time{0};           // added per layer and pass with experts (routing, permutation)
-    Seconds expert_host_time{0};        // added per local expert besides
-    double host_growth = 0.0735;        // growth of the host time per doubling of tp
-    double cuda_graphs = 0;             // share of the host time that graphs remove, 0 .. 1
-    Seconds iteration_time{12e-3};      // per optimizer step: gradient norm, logging, step call
+    Seconds layer_host_time{200e-6};  // per layer and pass; 1.2 times that backward
+    Seconds moe_host_time{0};         // added per layer and pass with experts (routing, permutation)
+    Seconds expert_host_time{0};      // added per local expert besides
+    Seconds softmax_host_time{0};     // more per layer and pass where no fused softmax fits (mbs x heads / tp not of 4)
+    Seconds blocking_time{0};         // device idle per layer and pass when every launch waits for the last
+    double host_growth = 0.0735;      // growth of the host time per doubling of tp
+    double cuda_graphs = 0;           // share of the host time that graphs remove, 0 .. 1
+    Seconds iteration_time{12e-3};    // per optimizer step: gradient norm, logging, step call
     double straggler_growth = 0.00479;  // slow-down of compute per doubling of the nodes (slowest of many)
 
     // Overlap.
@@ -44,17 +50,22 @@ struct Software {
     double tp_overlap_share = 0.666;  // share of them that is hidden when tp_overlap is on
     double cp_overlap_share = 0.8;    // of the attention core's time that can hide context-parallel transfers
     Seconds cp_step_time{10e-6};      // exposed per step of the context-parallel ring
+    double expert_overlap_share = 0;  // share of the exchange of experts that is hidden
+    double dp_overlap_share = 0.882;  // share of the compute beside it that an overlapped collective can use
     bool dp_overlap = true;           // gradients are reduced, parameters gathered, beside the passes
     std::int64_t bucket_parameters = 40'000'000;  // least parameters of one overlapped data-parallel collective
     // Sends of the interleaved schedule return at once (Megatron offers that for no other schedule); else a sender
     // waits.
     bool pp_overlap = false;
     double overlap_slowdown = 0.165;  // compute time lost per second of collective that runs beside it
+    Seconds owner_time{0};            // per step and ZeRO owner beyond a node: parameters broadcast owner by owner
+    double offload_exposed = 0.301;   // share of the transfers of offloaded activations that nothing hides
     bool scatter_gather_p2p = true;   // a stage boundary is split over the tp ranks on the way
 
     // Data types and memory.
     std::int64_t gradient_bytes = 4;         // per parameter, as kept
     std::int64_t gradient_reduce_bytes = 2;  // per parameter, as sent
+    double gathered_bytes = 2;               // per parameter, as gathered by FSDP (1: in fp8)
     double activation_factor = 0.86;         // measured activations / the sum over saved tensors
     double checkpoint_factor = 1.2;          // memory of a checkpoint / its tensor
     double recompute_layers = 4.6;           // activations (in layers) that live while one layer is recomputed

@@ -19,8 +19,11 @@ constexpr std::array<std::pair<std::string_view, Positions>, 3> kPositions{
     {{"rotary", Positions::rotary}, {"learned", Positions::learned}, {"none", Positions::none}}};
 constexpr std::array<std::pair<std::string_view, Optimizer>, 2> kOptimizers{
     {{"adam", Optimizer::adam}, {"sgd", Optimizer::sgd}}};
-constexpr std::array<std::pair<std::string_view, Precision>, 3> kTrainingPrecisions{
-    {{"bf16", Precision::bf16}, {"fp16", Precision::fp16}, {"fp8", Precision::fp8}}};
+constexpr std::array<std::pair<std::string_view, Precision>, 5> kTrainingPrecisions{{{"bf16", Precision::bf16},
+                                                                                     {"fp16", Precision::fp16},
+                                                                                     {"fp8", Precision::fp8},
+                                                                                     {"mxfp8", Precision::mxfp8},
+                                                                                     {"fp4", Precision::fp4}}};
 
 constexpr Range kSize{1, 1e12};
 // Far above every real model, and low enough that no product of sizes leaves 64 bits.
@@ -58,8 +61,21 @@ void check_attention(const Reader& map, const Transformer& model) {
         map.fail("kv_heads",
                  fmt::format("{} heads cannot share {} key/value heads evenly", model.heads, model.kv_heads),
                  "kv_heads must divide heads");
+    if (model.dense_layers > model.layers)
+        map.fail("dense_layers", fmt::format("{} of {} layers cannot be dense", model.dense_layers, model.layers));
     if (model.experts > 0 && model.top_k > model.experts)
         map.fail("top_k", fmt::format("a token cannot visit {} of {} experts", model.top_k, model.experts));
+}
+
+LatentAttention read_latent(Reader map) {
+    LatentAttention latent;
+    latent.query_rank = map.integer_or("query_rank", 0, Range{0, 1e6});
+    latent.key_value_rank = map.integer("key_value_rank", Range{1, 1e6});
+    latent.nope_dim = map.integer("nope_dim", Range{1, 1e6});
+    latent.rope_dim = map.integer("rope_dim", Range{0, 1e6});
+    latent.value_dim = map.integer("value_dim", Range{1, 1e6});
+    map.finish();
+    return latent;
 }
 
 Transformer read_transformer(Reader map, std::int64_t seq) {
@@ -82,6 +98,9 @@ Transformer read_transformer(Reader map, std::int64_t seq) {
     if (model.experts > 0) {
         model.top_k = map.integer("top_k", Range{1, 1e6});
         model.shared_experts = map.integer_or("shared_experts", 0, Range{0, 1e6});
+        model.dense_layers = map.integer_or("dense_layers", 0, Range{0, 100000});
+        model.moe_period = map.integer_or("moe_period", 1, Range{1, 100000});
+        if (model.dense_layers > 0 || model.moe_period > 1) model.dense_ffn = map.integer("dense_ffn", kSize);
     }
     model.vocab = map.integer("vocab", kSize);
     model.tied_embeddings = map.flag_or("tied_embeddings", false);
@@ -96,6 +115,11 @@ Transformer read_transformer(Reader map, std::int64_t seq) {
     model.causal = map.flag_or("causal", true);
     model.token_types = map.integer_or("token_types", 0, Range{0, 1e6});
     model.pooler = map.flag_or("pooler", false);
+    model.mtp_layers = map.integer_or("mtp_layers", 0, Range{0, 100});
+    if (map.has("latent_attention")) model.latent = read_latent(map.map("latent_attention"));
+    model.sliding_window = map.integer_or("sliding_window", 0, Range{0, 1e12});
+    if (model.sliding_window > 0) model.sliding_period = map.integer_or("sliding_period", 1, Range{1, 100000});
+    model.fused_activation = map.flag_or("fused_activation", true);
     check_attention(map, model);
     if (model.max_positions > 0 && model.max_positions < seq)
         map.fail("max_positions", fmt::format("{} positions cannot hold a sequence of {}", model.max_positions, seq));
@@ -214,7 +238,23 @@ void write_transformer(YamlWriter& out, const Transformer& model) {
     if (model.experts > 0) {
         out.integer("top_k", model.top_k);
         out.integer("shared_experts", model.shared_experts);
+        out.integer("dense_layers", model.dense_layers);
+        out.integer("moe_period", model.moe_period);
+        if (model.dense_ffn > 0) out.integer("dense_ffn", model.dense_ffn);
     }
+    out.integer("mtp_layers", model.mtp_layers);
+    if (model.latent) {
+        out.begin("latent_attention");
+        out.integer("query_rank", model.latent->query_rank);
+        out.integer("key_value_rank", model.latent->key_value_rank);
+        out.integer("nope_dim", model.latent->nope_dim);
+        out.integer("rope_dim", model.latent->rope_dim);
+        out.integer("value_dim", model.latent->value_dim);
+        out.end();
+    }
+    out.integer("sliding_window", model.sliding_window);
+    if (model.sliding_window > 0) out.integer("sliding_period", model.sliding_period);
+    out.flag("fused_activation", model.fused_activation);
     out.integer("vocab", model.vocab);
     out.flag("tied_embeddings", model.tied_embeddings);
     for (const auto& [name, value] : kPositions)

@@ -19,6 +19,15 @@ enum class Norm { rmsnorm, layernorm };
 enum class Positions { rotary, learned, none };
 enum class Optimizer { adam, sgd };
 
+/// Multi-head latent attention (DeepSeek-AI 2024): queries and keys/values pass through narrow latents.
+struct LatentAttention {
+    std::int64_t query_rank = 0;      // latent of the queries; 0: queries are projected directly
+    std::int64_t key_value_rank = 0;  // latent shared by keys and values
+    std::int64_t nope_dim = 0;        // per head, without positions
+    std::int64_t rope_dim = 0;        // per head, with rotary positions; the keys of all heads share one
+    std::int64_t value_dim = 0;       // per head
+};
+
 struct Transformer {
     std::int64_t layers = 0;
     std::int64_t hidden = 0;
@@ -30,6 +39,14 @@ struct Transformer {
     std::int64_t experts = 0;         // 0: dense
     std::int64_t top_k = 0;           // experts per token
     std::int64_t shared_experts = 0;  // experts that see every token, each of width ffn
+    std::int64_t dense_layers = 0;    // first layers of a mixture that have a dense feed-forward instead
+    std::int64_t dense_ffn = 0;       // width of that
+    std::int64_t moe_period = 1;      // behind them, one layer in so many is a mixture (the last of each period)
+    std::int64_t mtp_layers = 0;      // multi-token prediction: more layers behind the last, each with its own logits
+    std::optional<LatentAttention> latent;
+    std::int64_t sliding_window = 0;  // tokens that the sliding layers see; 0: none slides
+    std::int64_t sliding_period = 1;  // one layer in so many sees everything, the others slide
+    bool fused_activation = true;     // false: clamped or biased variants that run as separate kernels
     std::int64_t vocab = 0;
     bool tied_embeddings = false;
     Positions positions = Positions::rotary;
@@ -43,6 +60,16 @@ struct Transformer {
     bool causal = true;
     std::int64_t token_types = 0;  // rows of a token type table (BERT)
     bool pooler = false;           // dense hidden x hidden on the first token (BERT)
+
+    /// Layers of the pipeline chain.
+    [[nodiscard]] std::int64_t all_layers() const { return layers + mtp_layers; }
+    [[nodiscard]] bool is_mixture(std::int64_t layer) const {
+        return experts > 0 && layer >= dense_layers && (layer - dense_layers) % moe_period == moe_period - 1;
+    }
+    [[nodiscard]] std::int64_t mixtures() const { return experts > 0 ? (all_layers() - dense_layers) / moe_period : 0; }
+    [[nodiscard]] bool slides(std::int64_t layer) const {
+        return sliding_window > 0 && layer % sliding_period != sliding_period - 1;
+    }
 };
 
 /// One operator of an explicit graph; amounts are those of one sample.
@@ -75,7 +102,7 @@ struct Workload {
 
     /// Units of the pipeline chain: embedding, layers, head; or the nodes of the graph.
     [[nodiscard]] std::int64_t chain_length() const {
-        return transformer ? transformer->layers + 2 : static_cast<std::int64_t>(graph->nodes.size());
+        return transformer ? transformer->all_layers() + 2 : static_cast<std::int64_t>(graph->nodes.size());
     }
     [[nodiscard]] std::int64_t tokens_per_step() const { return seq * gbs; }
 };

@@ -16,6 +16,7 @@ namespace {
 constexpr auto kAllReduce = CollectiveKind::all_reduce;
 constexpr auto kRing = CollectiveAlgorithm::ring;
 constexpr auto kTree = CollectiveAlgorithm::tree;
+constexpr auto kInNetwork = CollectiveAlgorithm::in_network;
 constexpr auto kAutomatic = CollectiveAlgorithm::automatic;
 constexpr Bytes kSize(840'000'000);  // divides by 2 .. 8
 
@@ -90,15 +91,30 @@ TEST(Collective, OneRankOrNoBytesTakesNoTime) {
 }
 
 TEST(Collective, ARingAllReduceInANodeTakesLatencyPlusItsVolumeOverThePort) {
-    // t = latency + 2 (n-1)/n S / B
+    // t = latency + 2 (n-1) steps + 2 (n-1)/n S / B
     Platform platform = cluster(1);
     platform.node_fabric.collectives.latency = Seconds(20e-6);
+    platform.node_fabric.collectives.hop_latency = Seconds(1e-6);
     for (int ranks = 2; ranks <= 8; ++ranks) {
         const double transfer = 2.0 * (ranks - 1) / ranks * kSize.as_double() / 400e9;
-        EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, ranks), platform), 20e-6 + transfer, 1e-12);
-        // all-gather: half of the volume, half of the latency
-        EXPECT_NEAR(time_of(CollectiveKind::all_gather, kRing, range(0, ranks), platform), 10e-6 + transfer / 2, 1e-12);
+        EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, ranks), platform), (20 + 2 * (ranks - 1)) * 1e-6 + transfer,
+                    1e-12);
+        // all-gather: half of the volume, half of the steps
+        EXPECT_NEAR(time_of(CollectiveKind::all_gather, kRing, range(0, ranks), platform),
+                    (20 + ranks - 1) * 1e-6 + transfer / 2, 1e-12);
     }
+}
+
+TEST(Collective, TheCopyOfARanksOwnShareWeighsMoreInSmallGroups) {
+    // V + S / (2n): 2 ranks (1 + 1/4) S, 8 ranks (7/4 + 1/16) S; all-gather of 2 ranks (1/2 + 1/4) S. A broadcast has
+    // no own share.
+    Platform platform = cluster(1);
+    platform.node_fabric.collectives.own_share = 0.5;
+    const double unit = kSize.as_double() / 400e9;
+    EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, 2), platform), 1.25 * unit, 1e-12);
+    EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, 8), platform), 1.8125 * unit, 1e-12);
+    EXPECT_NEAR(time_of(CollectiveKind::all_gather, kRing, range(0, 2), platform), 0.75 * unit, 1e-12);
+    EXPECT_NEAR(time_of(CollectiveKind::broadcast, kRing, range(0, 2), platform), unit, 1e-12);
 }
 
 TEST(Collective, AGroupAcrossNodesIsLimitedByTheNicsThatItsMembersDriveInANode) {
@@ -164,9 +180,11 @@ TEST(Collective, EveryRankOfARingSendsWhatItReceives) {
 }
 
 TEST(Collective, RingLatencyGrowsWithTheNodesAndTreeLatencyWithTheirLogarithm) {
-    // base 20 us of the node fabric; 4 nodes: ring + 2 x 3 x 5 us (all-reduce), + 3 x 5 us (others); tree + 2 x 26 us.
+    // base 20 us of the node fabric and 1 us per step of 8 members, 14 of all-reduce and 7 of others; 4 nodes: ring + 2
+    // x 3 x 5 us (all-reduce), + 3 x 5 us (others); tree + 2 x 26 us.
     Platform platform = cluster(4);
     platform.node_fabric.collectives.latency = Seconds(20e-6);
+    platform.node_fabric.collectives.hop_latency = Seconds(1e-6);
     platform.fabric.collectives.latency = Seconds(1);  // not used: the nodes have a fabric
     platform.fabric.collectives.hop_latency = Seconds(5e-6);
     platform.fabric.collectives.tree_latency = Seconds(26e-6);
@@ -174,11 +192,11 @@ TEST(Collective, RingLatencyGrowsWithTheNodesAndTreeLatencyWithTheirLogarithm) {
     const auto latency = [&](CollectiveKind kind, CollectiveAlgorithm algorithm) {
         return decompose(kind, algorithm, range(0, 32), kSize, topology).latency.value();
     };
-    EXPECT_NEAR(latency(kAllReduce, kRing), 20e-6 + 30e-6, 1e-12);
-    EXPECT_NEAR(latency(CollectiveKind::all_gather, kRing), 10e-6 + 15e-6, 1e-12);
-    EXPECT_NEAR(latency(kAllReduce, kTree), 20e-6 + 52e-6, 1e-12);
-    EXPECT_NEAR(latency(CollectiveKind::broadcast, kRing), 10e-6 + 15e-6, 1e-12);
-    EXPECT_NEAR(latency(CollectiveKind::all_to_all, kAutomatic), 20e-6 + 5e-6, 1e-12);
+    EXPECT_NEAR(latency(kAllReduce, kRing), 34e-6 + 30e-6, 1e-12);
+    EXPECT_NEAR(latency(CollectiveKind::all_gather, kRing), 27e-6 + 15e-6, 1e-12);
+    EXPECT_NEAR(latency(kAllReduce, kTree), 34e-6 + 52e-6, 1e-12);
+    EXPECT_NEAR(latency(CollectiveKind::broadcast, kRing), 27e-6 + 15e-6, 1e-12);
+    EXPECT_NEAR(latency(CollectiveKind::all_to_all, kAutomatic), 21e-6 + 5e-6, 1e-12);
 }
 
 TEST(Collective, ATreeMovesTheWholeTensorUpAndDownAndWinsWhenLatencyCounts) {
@@ -212,14 +230,69 @@ TEST(Collective, SmallMessagesTakeTheExcessOfTheRamp) {
     EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, 16), platform, Bytes(50'000'000)), 93.75e6 / 400e9 * 1.45, 1e-9);
 }
 
-TEST(Collective, InNetworkReductionHelpsAllReduceOfEightRanksInANodeOnly) {
+TEST(Collective, OfTwoNodesEachIsTheRootOfOneTreeSoThatATreeMovesHalf) {
+    // Double binary tree, S/2 per tree. 2 nodes: each sends S/2 up in one tree and S/2 down in the other: S. 3 nodes:
+    // the middle of one tree is a leaf of the other: 3/2 S. From 4 nodes on 2 S. One member a node: NIC of 50 GB/s.
+    const double unit = kSize.as_double() / 50e9;
+    for (const auto& [nodes, volume] : {std::pair{2, 1.0}, {3, 1.5}, {4, 2.0}, {5, 2.0}})
+        EXPECT_NEAR(time_of(kAllReduce, kTree, range(0, nodes, 8), cluster(nodes)), volume * unit, 1e-9) << nodes;
+    // With 8 members a node, each NIC carries S/8, while the chain inside carries 2 S at 400 GB/s, which takes longer.
+    EXPECT_NEAR(time_of(kAllReduce, kTree, range(0, 16), cluster(2)), 2 * kSize.as_double() / 400e9, 1e-9);
+}
+
+TEST(Collective, TheSwitchOfANodeReadsTheTensorOnceAndReturnsEachShareOnce) {
+    // (n+1)/n S at 0.5 x 400 GB/s, whatever the goodput of rings, here 0.8.
+    Platform platform = cluster(1);
+    platform.node_fabric.collectives.efficiency = 0.8;
+    platform.node_fabric.collectives.in_network_reduction = 0.5;
+    for (int ranks = 2; ranks <= 8; ++ranks)
+        EXPECT_NEAR(time_of(kAllReduce, kInNetwork, range(0, ranks), platform),
+                    (1 + 1.0 / ranks) * kSize.as_double() / 200e9, 1e-9)
+            << ranks;
+    // Against a ring of 2(n-1)/n S at 0.8: at n = 4, 1.25 / 0.5 = 2.5 > 1.5 / 0.8; with 0.7 it wins from n = 5 on,
+    // where 1.2 / 0.7 = 1.71 < 1.6 / 0.8 = 2, and also at n = 4 (1.79 < 1.875), but not at n = 3 (1.90 > 1.67).
+    platform.node_fabric.collectives.in_network_reduction = 0.7;
+    const Topology topology(platform);
+    for (int ranks = 2; ranks <= 8; ++ranks)
+        EXPECT_EQ(decompose(kAllReduce, kAutomatic, range(0, ranks), kSize, topology).algorithm,
+                  ranks < 4 ? kRing : kInNetwork)
+            << ranks;
+    // Only all-reduce reduces.
+    EXPECT_EQ(decompose(CollectiveKind::all_gather, kInNetwork, range(0, 8), kSize, topology).algorithm, kRing);
+}
+
+TEST(Collective, SwitchesThatDoNotReduceLeaveARing) {
+    const Topology topology(cluster(2));
+    EXPECT_EQ(decompose(kAllReduce, kInNetwork, range(0, 16), kSize, topology).algorithm, kRing);
+}
+
+TEST(Collective, ReductionInTheNodeRelievesATreeAcrossNodes) {
+    // 2 nodes of 8: inside 9/8 S at 400 GB/s, between S/8 over each NIC of 50 GB/s: the first is longer, 9/8 of the
+    // second.
     Platform platform = cluster(2);
-    platform.node_fabric.collectives.in_network_reduction = 1.25;
-    const double eight = 2.0 * 7 / 8 * kSize.as_double() / 400e9;
-    const double seven = 2.0 * 6 / 7 * kSize.as_double() / 400e9;
-    EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, 8), platform), eight / 1.25, 1e-12);
-    EXPECT_NEAR(time_of(kAllReduce, kRing, range(0, 7), platform), seven, 1e-12);
-    EXPECT_NEAR(time_of(CollectiveKind::all_gather, kRing, range(0, 8), platform), eight / 2, 1e-12);
+    platform.node_fabric.collectives.in_network_reduction = 1;
+    const double unit = kSize.as_double() / 400e9;
+    EXPECT_NEAR(time_of(kAllReduce, kAutomatic, range(0, 16), platform), 1.125 * unit, 1e-9);
+    // 4 nodes: 2 S / 8 over each NIC, twice the unit; the ring takes 2 x 31/32.
+    platform = cluster(4);
+    platform.node_fabric.collectives.in_network_reduction = 1;
+    EXPECT_NEAR(time_of(kAllReduce, kInNetwork, range(0, 32), platform), 2 * unit, 1e-9);
+    EXPECT_NEAR(time_of(kAllReduce, kAutomatic, range(0, 32), platform), 2.0 * 31 / 32 * unit, 1e-9);
+    // If the network reduces as well, at 0.8 of its rate, each NIC carries S/8 / 0.8.
+    platform.fabric.collectives.in_network_reduction = 0.8;
+    EXPECT_NEAR(time_of(kAllReduce, kAutomatic, range(0, 32), platform), 1.25 * unit, 1e-9);
+}
+
+TEST(Collective, ReductionInTheSwitchTakesALogarithmOfSteps) {
+    // 8 members: 2 log2 8 = 6 steps against the 14 of a ring; 2 nodes add one level of the tree.
+    Platform platform = cluster(2);
+    platform.node_fabric.collectives.in_network_reduction = 1;
+    platform.node_fabric.collectives.latency = Seconds(20e-6);
+    platform.node_fabric.collectives.hop_latency = Seconds(1e-6);
+    platform.fabric.collectives.tree_latency = Seconds(10e-6);
+    const Topology topology(platform);
+    EXPECT_NEAR(decompose(kAllReduce, kInNetwork, range(0, 8), kSize, topology).latency.value(), 26e-6, 1e-12);
+    EXPECT_NEAR(decompose(kAllReduce, kInNetwork, range(0, 16), kSize, topology).latency.value(), 36e-6, 1e-12);
 }
 
 TEST(Collective, AllToAllSendsEachShareDirectlyAtItsOwnEfficiency) {

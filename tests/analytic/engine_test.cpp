@@ -368,5 +368,28 @@ TEST(Isolate, AnExitWithoutResultBecomesASimulationError) {
               "simulation ended early with exit code 7");
 }
 
+TEST(Isolate, SeveralWorksReturnInOrderHoweverManyRunAtOnce) {
+    std::vector<std::function<std::string()>> works;
+    for (int work = 0; work < 20; ++work)  // longer than a pipe holds
+        works.emplace_back([work] { return std::string(100'000, static_cast<char>('a' + work)); });
+    for (const int at_once : {1, 3, 100}) {
+        const auto results = run_isolated_all(works, at_once);
+        ASSERT_EQ(results.size(), works.size());
+        for (std::size_t work = 0; work < works.size(); ++work)
+            EXPECT_EQ(results[work], works[work]());
+    }
+    EXPECT_TRUE(run_isolated_all({}, 2).empty());
+}
+
+TEST(Isolate, OfSeveralProblemsTheFirstInOrderIsThrown) {
+    const auto fail = [](const char* text) { return [text]() -> std::string { throw InputError(text); }; };
+    try {
+        run_isolated_all({[] { return std::string("fine"); }, fail("first"), fail("second")}, 3);
+        ADD_FAILURE() << "nothing thrown";
+    } catch (const InputError& error) {
+        EXPECT_STREQ(error.what(), "first");
+    }
+}
+
 }  // namespace
 }  // namespace plansim

@@ -236,5 +236,53 @@ TEST_F(KernelTimeTest, AVectorNodeOfAGraphRunsItsFlopsAtTheFp32Rate) {
     EXPECT_EQ(node_time(device, node), kTick);
 }
 
+// 128 units: one tile of 128 x 128 leaves 127 idle; k = 65536 is split over all of them, 512 each. The tiles of a part
+// are as many as without: 128 parts of 1 tile fill one wave, so u = 128 x 128 x 128 (512 + K0) / (0.976 x 128 x 128 x
+// 65536).
+TEST_F(KernelTimeTest, ALongProductWithOneTileIsSplitOverTheUnits) {
+    device.efficiency.tile_overhead_k = 0;
+    const KernelTime kernels(device, software, Precision::bf16);
+    EXPECT_NEAR(kernels.shape_penalty({1, 128, 128, 65536}, FlopsPerSecond(kPeak)), 1 / 0.976, 1e-12);
+    // 5 tiles are more than 1/32 of the units: not split. 20 tiles of 64 x 64 take one wave: 128 x 64 x 64 / (0.73 m
+    // n).
+    EXPECT_NEAR(kernels.shape_penalty({1, 5 * 128, 128, 65536}, FlopsPerSecond(kPeak)),
+                128.0 * 64 * 64 / (0.73 * 5 * 128 * 128), 1e-12);
+}
+
+// A whole wave of 256 x 128 tiles: u = 1 + K0 / k, with K0 2.1 times as long for 32-bit operands.
+TEST_F(KernelTimeTest, ProductsOf32BitOperandsLoseMoreAtTheEndsOfATile) {
+    const KernelTime kernels(device, software, Precision::tf32);
+    const double overhead_k = 196 * (kPeak / 128) / (873e12 / 132);
+    const MatrixShape shape{1, 256 * 128, 128, 4096};
+    EXPECT_NEAR(kernels.shape_penalty(shape, FlopsPerSecond(kPeak), Precision::tf32), 1 + 2.1 * overhead_k / 4096,
+                1e-12);
+    EXPECT_NEAR(kernels.shape_penalty(shape, FlopsPerSecond(kPeak), Precision::bf16), 1 + overhead_k / 4096, 1e-12);
+}
+
+TEST_F(KernelTimeTest, AProductAloneRunsAtTheClockOfAShortRunPlusItsStart) {
+    device.efficiency.tile_overhead_k = 0;
+    device.efficiency.sustained[Precision::bf16] = 0.5;
+    device.efficiency.short_run[Precision::bf16] = 0.8;
+    device.efficiency.standalone_time = Seconds(kTick);
+    const KernelTime kernels(device, software, Precision::bf16);
+    const MatrixShape shape{1, 65536, 65536, 65536};
+    const double flops = 2 * 65536.0 * 65536.0 * 65536.0;
+    const auto time_at = [&](Clock clock) { return kernels.matrix_product(shape, Precision::bf16, clock).value(); };
+    EXPECT_NEAR(time_at(Clock::sustained), flops / (0.5 * kPeak) + kTick, 1e-9);
+    EXPECT_NEAR(time_at(Clock::short_run), flops / (0.8 * kPeak) + kTick, 1e-9);
+    // A format without a figure of its own runs at the sustained rate; fp8 operands have twice the peak here.
+    EXPECT_NEAR(kernels.matrix_product(shape, Precision::fp8, Clock::short_run).value(), flops / (2 * kPeak) + kTick,
+                1e-9);
+}
+
+// m x k and k x n are read, m x n is written: 2 (3 x 7 + 7 x 5 + 3 x 5) bytes in bf16, twice that in fp32; fp8 results
+// are 16-bit. Batched products all count.
+TEST_F(KernelTimeTest, BytesOfAProductAreThoseOfItsThreeMatrices) {
+    const MatrixShape shape{4, 3, 5, 7};
+    EXPECT_EQ(KernelTime::matrix_bytes(shape, Precision::bf16), 4 * 2 * (21 + 35 + 15));
+    EXPECT_EQ(KernelTime::matrix_bytes(shape, Precision::fp32), 4 * 4 * (21 + 35 + 15));
+    EXPECT_EQ(KernelTime::matrix_bytes(shape, Precision::fp8), 4 * (21 + 35 + 2 * 15));
+}
+
 }  // namespace
 }  // namespace plansim

@@ -14,7 +14,7 @@ double exposed(const ReplayRecord& record, std::size_t worker = 0) {
     return record.workers[worker].breakdown[TimeClass::dp_exposed].value();
 }
 
-/// Four replicas in one node; collectives start with a latency of one tick (half for gathers and scatters).
+/// Four replicas in one node; collectives start with a latency of one tick.
 Scenario replicas(int nodes, int ticks) {
     Scenario scenario{equal_chain(nodes, ticks, 8, Bytes(0), kParameters), ideal_platform(1, 4), bare_software()};
     scenario.platform.node_fabric.collectives.latency = Seconds(kTick);
@@ -33,7 +33,7 @@ TEST(DataParallel, GradientsAreReducedAfterTheLastPassWithoutOverlap) {
 
 TEST(DataParallel, ZeroOneScattersGradientsAndGathersParameters) {
     const ReplayRecord record = replay_apart(replicas(2, 2), "dp=4 zero=1");
-    const double both = 2 * (kPass + kTick / 2);
+    const double both = 2 * (kPass + kTick);
     EXPECT_NEAR(exposed(record), both, kExact * kTick);
     EXPECT_NEAR(record.iteration_time.value(), 2 * 2 * 6 * kTick + both, kExact * kTick);
 }

@@ -104,18 +104,78 @@ TEST(SplitBubble, OfDualpipeIsAtMostThePublishedOneWhereBackwardOutweighsTheWeig
         }
 }
 
-// Every copy of a microbatch computes the same whichever way the backward pass is cut.
-TEST(SplitBackward, ComputesAsMuchAsTheWholeOne) {
-    const Scenario scenario = realistic(small_transformer(), 4, 1);
-    const ReplayRecord whole = replay_apart(scenario, "pp=4 schedule=1f1b");
-    const ReplayRecord split = replay_apart(scenario, "pp=4 schedule=zb-h1");
+/// Both ways to cut the backward pass must compute the same in every stage of a pipeline of four.
+void expect_same_compute(const Scenario& scenario, const std::string& plan = "") {
+    const ReplayRecord whole = replay_apart(scenario, "pp=4 schedule=1f1b " + plan);
+    const ReplayRecord split = replay_apart(scenario, "pp=4 schedule=zb-h1 " + plan);
     for (std::size_t stage = 0; stage < 4; ++stage) {
         const Breakdown& a = whole.workers[stage].breakdown;
         const Breakdown& b = split.workers[stage].breakdown;
-        EXPECT_NEAR(a[TimeClass::compute] / b[TimeClass::compute], 1, kExact);
-        EXPECT_NEAR(whole.workers[stage].flops.value() / split.workers[stage].flops.value(), 1, kExact);
+        EXPECT_NEAR(a[TimeClass::compute] / b[TimeClass::compute], 1, kExact) << plan;
+        EXPECT_NEAR(a[TimeClass::recompute].value(), b[TimeClass::recompute].value(), 1e-12) << plan;
+        EXPECT_NEAR(a[TimeClass::ep_exposed].value(), b[TimeClass::ep_exposed].value(), 1e-12) << plan;
+        EXPECT_NEAR(whole.workers[stage].flops.value() / split.workers[stage].flops.value(), 1, kExact) << plan;
     }
-    EXPECT_LT(split.iteration_time, whole.iteration_time);
+}
+
+TEST(SplitBackward, ComputesAsMuchAsTheWholeOne) {
+    const Scenario scenario = realistic(small_transformer(), 4, 1);
+    expect_same_compute(scenario);
+    EXPECT_LT(replay_apart(scenario, "pp=4 schedule=zb-h1").iteration_time,
+              replay_apart(scenario, "pp=4 schedule=1f1b").iteration_time);
+}
+
+TEST(SplitBackward, ComputesAsMuchWithCastsAccumulationAndUnfusedAttention) {
+    Scenario scenario = realistic(small_transformer(), 4, 1);
+    scenario.workload.dtype = Precision::fp8;
+    scenario.software.accumulation_bytes = 10;
+    expect_same_compute(scenario);
+    scenario.software.attention = AttentionImplementation::materialised;
+    expect_same_compute(scenario, "recompute=selective");
+}
+
+TEST(SplitBackward, ComputesAndExchangesAsMuchWithExperts) {
+    Scenario scenario = realistic(small_transformer(), 4, 2);
+    scenario.workload.transformer->experts = 4;
+    scenario.workload.transformer->top_k = 2;
+    scenario.software.overlap_slowdown = 0;  // reductions have less compute beside them in W
+    expect_same_compute(scenario, "dp=2 ep=2 zero=0");
+    expect_same_compute(scenario, "dp=2 ep=2 zero=2");
+}
+
+// Frozen weights have no gradients, their sum is not accumulated either: W is empty.
+TEST(SplitBackward, HasNoWeightPassWhereWeightsAreFrozen) {
+    Scenario scenario = realistic(small_transformer(), 4, 1);
+    scenario.software.accumulation_bytes = 10;
+    expect_same_compute(scenario, "lora=8");
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    const Plan plan = plan_of(scenario, "pp=4 schedule=zb-h1 lora=8");
+    EXPECT_EQ(model.unit(1, plan, 0).backward_weight.total(), Seconds(0));
+    EXPECT_GT(model.unit(1, plan_of(scenario, "pp=4 schedule=zb-h1"), 0).backward_weight.total(), Seconds(0));
+}
+
+// The device idles at every launch: in both parts together as long as in the whole pass.
+TEST(SplitBackward, BlocksTheDeviceAsLongAsTheWholeOne) {
+    Scenario scenario = realistic(small_transformer(), 4, 1);
+    scenario.software.layer_host_time = Seconds(0);
+    scenario.software.blocking_time = Seconds(kTick);
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    const UnitCost& layer = model.unit(1, plan_of(scenario, "pp=4 schedule=zb-h1"), 0);
+    EXPECT_NEAR((layer.backward_input.other + layer.backward_weight.other).value(), kTick, 1e-12);
+    EXPECT_GT(layer.backward_weight.other, Seconds(0));
+}
+
+// Without a pipeline ZeRO-2 reduces after every microbatch, of a split backward pass after every W: on 2 ranks each
+// sends half of S = 2 bytes x 2^20 as reduce-scatter for each of 4 microbatches, and once as all-gather.
+TEST(SplitBackward, ReducesAfterEveryWeightPassWhereTheWholeOneDoes) {
+    Scenario scenario{equal_chain(4, 2, 8, Bytes(0), (1 << 20) / 4), ideal_platform(2, 1), bare_software()};
+    scenario.software.dp_overlap = true;
+    for (const std::string schedule : {"1f1b", "zb-h1"}) {
+        const ReplayRecord record = replay_apart(scenario, "dp=2 zero=2 schedule=" + schedule);
+        EXPECT_EQ(bytes_over(record, "node0.nic0.up"), (4 + 1) * (1 << 20)) << schedule;
+    }
 }
 
 /// The operators are as long as they are given, so that every schedule has a closed form.
@@ -220,6 +280,26 @@ TEST(DualPipeCopies, ThePairReducesItsGradients) {
             EXPECT_EQ(bytes_over(record, "node0.nic0.up"), 2 * parameters) << "overlap " << overlap << " zero " << zero;
             EXPECT_EQ(bytes_over(record, "node1.nic0.up"), 2 * parameters) << "overlap " << overlap << " zero " << zero;
         }
+}
+
+// The pair shares experts like everything else: 12 bytes of Adam per parameter over both ranks, and one reduction of
+// S = 2 bytes per parameter, of which a ring of 2 sends S per rank.
+TEST(DualPipeCopies, ThePairSharesItsExperts) {
+    Workload workload = small_transformer(8);
+    workload.transformer->experts = 4;
+    workload.transformer->top_k = 2;
+    const Scenario scenario{workload, ideal_platform(2, 1), bare_software()};
+    const Topology topology(scenario.platform);
+    CostModel model(scenario, topology);
+    const StageMemory memory = stage_memory(model, plan_of(scenario, "pp=2 schedule=dualpipe zero=1"), 0);
+    const std::int64_t parameters = memory.weights.value() / 2;
+    EXPECT_GT(parameters, 8 * 4 * 3 * 512 * 2048);
+    EXPECT_EQ(memory.optimizer.value(), 12 * parameters / 2);
+    const Bytes boundary(2 * 256 * 512);  // 8 microbatches, half of them up, forward and backward
+    for (const std::string zero : {"0", "1"})
+        EXPECT_EQ(bytes_over(replay_apart(scenario, "pp=2 schedule=dualpipe zero=" + zero), "node0.nic0.up"),
+                  2 * parameters + 8 * boundary.value())
+            << "zero " << zero;
 }
 
 // 4 stages x 2 replicas: stages 0 and 3 are one group of 4 ranks, 1 and 2 another; a ring of 4 sends 1.5 S per rank.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "run_command.hpp"
 
 namespace plansim::test {
@@ -60,6 +62,92 @@ TEST(Documents, KeysMustBeKnownAndGivenOnce) {
     expect_rejected(workload() + "gbs: 65\n", "FILE:12:1: error: gbs: duplicate key; first given at line 4");
     expect_rejected(replaced(workload(), "gbs: 64\n", ""), "FILE:1:1: error: gbs: missing key");
     expect_rejected(replaced(workload(), "gbs: 64\n", "gbs:\n"), "FILE:4:1: error: gbs: missing value");
+}
+
+/// A platform of one node whose accelerator is given by name or path.
+std::string platform_of(const std::string& accelerator) {
+    return "format: 1\nname: p\ndevices: 4\naccelerator: " + accelerator +
+           "\nnode:\n  devices: 4\n  fabric: {kind: nvswitch, bandwidth: 100 GB/s}\n";
+}
+
+TEST(Documents, AnAcceleratorMayBeNamedAndOverriddenOrReplaced) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("doc.yaml", platform_of("h100-sxm5"));
+    const auto memory = [&](const std::vector<std::string>& sets) {
+        std::vector<std::string> arguments{"describe", file, "--format", "json"};
+        for (const std::string& set : sets)
+            arguments.insert(arguments.end(), {"--set", set});
+        return json_of(arguments)["hbm_bytes"].get<std::int64_t>();
+    };
+    constexpr std::int64_t kGi = std::int64_t{1} << 30;
+    EXPECT_EQ(memory({}), 80 * kGi);
+    EXPECT_EQ(memory({"platform.accelerator.hbm.capacity=160 GiB"}), 160 * kGi);
+    EXPECT_EQ(memory({"platform.accelerator=h200"}), 141 * kGi);
+    EXPECT_EQ(memory({"platform.accelerator=h200", "platform.accelerator.hbm.capacity=7 GiB"}), 7 * kGi);
+}
+
+TEST(Documents, ProblemsOfANamedAcceleratorAreReportedInItsFile) {
+    const TemporaryFolder folder;
+    const std::string good = replaced(catalogue_text("platforms/accelerators/h100-sxm5.yaml"), "# NVIDIA", "#");
+    const std::string platform_file = folder.write("p.yaml", platform_of("./part.yaml"));
+    const std::string part = platform_file.substr(0, platform_file.rfind('/')) + "/./part.yaml";
+    const auto problem = [&](const std::string& text) {
+        static_cast<void>(folder.write("part.yaml", text));
+        const CommandResult result = run_plansim({"describe", platform_file});
+        EXPECT_EQ(result.exit_code, text == good ? 0 : 3);
+        return result.err;
+    };
+    EXPECT_EQ(problem(good), "");
+    EXPECT_EQ(problem(replaced(good, "compute_units: 132", "compute_units: none")),
+              part + ":15:1: error: accelerator.compute_units: expected an integer, found 'none'\n");
+    EXPECT_EQ(problem(replaced(good, "compute_units", "units")),
+              part + ":2:1: error: accelerator.compute_units: missing key\n" + part +
+                  ":15:1: error: accelerator.units: unknown key\n");
+    EXPECT_EQ(problem(replaced(good, "format: 1", "format: 2")),
+              part + ":2:1: error: accelerator.format: must be between 1 and 1, found 2\n");
+    EXPECT_EQ(problem("- a\n"), part + ":1:1: error: expected a map, found a list\n");
+}
+
+TEST(Documents, AnUnknownAcceleratorIsReportedWithTheNearestName) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("doc.yaml", platform_of("h10-sxm5"));
+    const CommandResult unknown = run_plansim({"describe", file});
+    EXPECT_EQ(unknown.exit_code, 3);
+    EXPECT_THAT(unknown.err, HasSubstr(file + ":4:1: error: accelerator: unknown accelerator 'h10-sxm5'; did you mean "
+                                              "'h100-sxm5'? (neither a file nor one of a100-40gb, "));
+    const CommandResult missing = run_plansim({"describe", folder.write("doc.yaml", platform_of("./no.yaml"))});
+    EXPECT_EQ(missing.exit_code, 3);
+    EXPECT_EQ(missing.err,
+              file + ":4:1: error: accelerator: cannot read " + folder.file("./no.yaml") + ": no such file\n");
+}
+
+TEST(Documents, EveryPlatformAndAcceleratorOfTheCatalogueCanBeDescribed) {
+    for (const char* name : {"b300", "h800", "gh200-96gb", "tpu7x", "v100-sxm2"})
+        EXPECT_EQ(json_of({"describe", name, "--format", "json"})["kind"], "accelerator") << name;
+    for (const char* name : {"charllm-hgx-h100",
+                             "charllm-hgx-h200",
+                             "dgx-a100",
+                             "dgx-a100-40gb",
+                             "dgx-b200",
+                             "dgx-b300",
+                             "dgx-h100",
+                             "dgx-h100-spine-leaf",
+                             "example-graph",
+                             "gb200-nvl72",
+                             "gb300-nvl72",
+                             "h100-500w",
+                             "hgx-h200",
+                             "hypothetical-2028",
+                             "mi250x",
+                             "mi300x",
+                             "mi325x",
+                             "mi350x",
+                             "mi355x",
+                             "tpuv4",
+                             "tpuv5e",
+                             "tpuv5p",
+                             "tpuv6e"})
+        EXPECT_EQ(json_of({"describe", name, "--format", "json"})["kind"], "platform") << name;
 }
 
 TEST(Documents, NumbersMustBeFiniteAndPlainAndInRange) {
@@ -247,10 +335,11 @@ TEST(Documents, OverridesAreCheckedLikeTheDocument) {
 // ---- plans ---------------------------------------------------------------------------------------------------------
 
 /// bert-large (24 layers, 16 heads, gbs 4096) on 8 devices.
-void expect_plan_rejected(const std::string& plan, const std::string& lines) {
+void expect_plan_rejected(const std::string& plan, const std::string& lines,
+                          const std::string& workload_name = "bert-large") {
     const TemporaryFolder folder;
     const std::string file = folder.write("plan.yaml", plan);
-    const CommandResult result = run_plansim({"simulate", "bert-large", "dgx-h100", file, "--devices", "8"});
+    const CommandResult result = run_plansim({"simulate", workload_name, "dgx-h100", file, "--devices", "8"});
     EXPECT_EQ(result.exit_code, 3) << plan;
     EXPECT_EQ(result.out, "");
     std::string err = result.err;
@@ -330,6 +419,50 @@ TEST(Documents, SplitSchedulesSayWhatTheyNeed) {
     expect_plan_rejected("schedule: zbh1\n",
                          "FILE:1:1: error: schedule: unknown value 'zbh1'; did you mean 'zb-h1'? (one of gpipe, 1f1b, "
                          "interleaved, zb-h1, zb-v, dualpipe)");
+}
+
+TEST(Documents, SplitSchedulesRefuseWhatIsNotModelledWithThem) {
+    const std::string dualpipe = "pp: 2\nschedule: dualpipe\n";
+    expect_plan_rejected(dualpipe + "zero: 1\nfsdp: 2\n",
+                         "FILE:4:1: error: fsdp: sharding over some of the data-parallel ranks is not modelled with "
+                         "schedule dualpipe; leave fsdp out");
+    for (const std::string zero : {"2", "3"})
+        expect_plan_rejected(
+            dualpipe + "zero: " + zero + "\n",
+            "FILE:3:1: error: zero: zero=" + zero + " is not modelled with schedule dualpipe; use zero=0 or zero=1");
+    expect_plan_rejected(dualpipe + "ep: 2\n",
+                         "FILE:3:1: error: ep: ep 2 is not modelled with schedule dualpipe; use ep=1", "mixtral-8x7b");
+    for (const std::string schedule : {"zb-h1", "zb-v", "dualpipe"}) {
+        const std::string plan = "pp: 2\nschedule: " + schedule + "\n";
+        if (schedule != "dualpipe")
+            expect_plan_rejected(plan + "zero: 3\n", "FILE:3:1: error: zero: zero=3 is not modelled with schedule " +
+                                                         schedule + "; use zero=0, 1 or 2");
+        expect_plan_rejected(plan + "offload: 1\n",
+                             "FILE:3:1: error: offload: offloading of activations is not modelled with schedule " +
+                                 schedule + "; leave offload out");
+        expect_plan_rejected(plan + "recompute_layers: 1\n",
+                             "FILE:3:1: error: recompute_layers: full recomputation of some layers is not modelled "
+                             "with schedule " +
+                                 schedule + "; leave recompute_layers out");
+        expect_plan_rejected(plan + "recompute: selective\nrecompute_modules: [core_attn, mlp]\n",
+                             "FILE:4:1: error: recompute_modules: recomputation outside of attention cannot be "
+                             "combined with schedule " +
+                                 schedule +
+                                 ": what it rebuilds would have to live until the weight gradients have been "
+                                 "computed; any of core_attn, mla_up_proj");
+    }
+}
+
+// What is refused may also come from the software profile: then the schedule is at fault.
+TEST(Documents, SplitSchedulesRefuseTheZeroOfAProfileToo) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("plan.yaml", "pp: 2\nschedule: dualpipe\n");
+    const CommandResult result =
+        run_plansim({"simulate", "bert-large", "dgx-h100", file, "--devices", "8", "--set", "software.zero=2"});
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_EQ(result.err, file +
+                              ":2:1: error: schedule: zero=2 is not modelled with schedule dualpipe; use zero=0 or "
+                              "zero=1\n");
 }
 
 // Stages are listed device by device: the first chunk and the one of the way back, or of the other direction.

@@ -38,8 +38,8 @@ TEST(Usage, NoArgumentIsAUsageError) {
 TEST(Usage, UnknownCommandIsNamedWithTheNearestOne) {
     expect_error({"smulate"}, 2,
                  "error: unknown command 'smulate'; did you mean 'simulate'? (one of run, plan, simulate, compare, "
-                 "describe)");
-    expect_error({"zzz"}, 2, "error: unknown command 'zzz' (one of run, plan, simulate, compare, describe)");
+                 "describe, validate)");
+    expect_error({"zzz"}, 2, "error: unknown command 'zzz' (one of run, plan, simulate, compare, describe, validate)");
 }
 
 TEST(Usage, UnknownOptionIsNamed) {

@@ -124,6 +124,8 @@ Platform random_platform(int nodes, int devices_per_node) {
     platform.accelerator.efficiency = AcceleratorEfficiency{};
     platform.accelerator.efficiency.attention["cudnn"] = pick_real(0.1, 1);
     platform.accelerator.efficiency.sustained[Precision::bf16] = pick_real(0.3, 1);
+    if (flip()) platform.accelerator.aliases = {"A100", "an alias: with signs"};
+    if (flip()) platform.accelerator.efficiency.short_run[Precision::bf16] = pick_real(0.3, 1);
     for (Fabric* fabric : {&platform.node_fabric, &platform.fabric}) {
         fabric->bandwidth = BytesPerSecond(pick_real(1e10, 5e11));
         fabric->collectives = CollectiveFigures{};
@@ -131,6 +133,8 @@ Platform random_platform(int nodes, int devices_per_node) {
         fabric->collectives.latency = Seconds(pick_real(0, 5e-5));
         fabric->collectives.p2p_latency = Seconds(pick_real(0, 5e-5));
         fabric->collectives.ramp = pick_real(0, 2);
+        fabric->collectives.own_share = pick_real(0, 1);
+        if (flip()) fabric->collectives.in_network_reduction = pick_real(0.3, 1);
     }
     return platform;
 }

@@ -6,7 +6,7 @@ namespace {
 
 CollectiveFigures ideal_collectives() {
     CollectiveFigures figures;
-    figures.efficiency = figures.all_to_all_efficiency = figures.in_network_reduction = 1;
+    figures.efficiency = figures.all_to_all_efficiency = 1;
     figures.latency = figures.hop_latency = figures.tree_latency = figures.p2p_latency = Seconds(0);
     figures.ramp = 0;
     return figures;
@@ -55,6 +55,7 @@ Software bare_software() {
     software.layer_host_time = software.iteration_time = Seconds(0);
     software.host_growth = software.straggler_growth = software.overlap_slowdown = 0;
     software.tp_overlap = software.dp_overlap = software.pp_overlap = software.scatter_gather_p2p = false;
+    software.dp_overlap_share = 1;
     software.activation_factor = software.checkpoint_factor = software.recompute_layers = software.fragmentation = 1;
     software.logit_bytes = 8;
     software.context = Bytes(0);
