@@ -30,6 +30,7 @@ void add_plan(CLI::App& app, CommonOptions& options);
 void add_simulate(CLI::App& app, CommonOptions& options);
 void add_compare(CLI::App& app, CommonOptions& options);
 void add_describe(CLI::App& app, CommonOptions& options);
+void add_calibrate(CLI::App& app, CommonOptions& options);
 void add_validate(CLI::App& app, CommonOptions& options);
 
 }  // namespace plansim

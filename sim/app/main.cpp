@@ -114,6 +114,7 @@ void run_main(int argc, char** argv) {
     add_compare(app, options);
     add_describe(app, options);
     add_validate(app, options);
+    add_calibrate(app, options);
     check_command(app, argc, argv);
     remember_command_line(argc, argv);
     try {

@@ -51,14 +51,17 @@ Seconds CostModel::group_time(CollectiveKind kind, Bytes size, const Group& grou
     return entry->second;
 }
 
+bool CostModel::is_switched() const {
+    const FabricKind fabric = scenario_.platform.fabric.kind;
+    return fabric != FabricKind::torus && fabric != FabricKind::graph &&
+           scenario_.platform.node_fabric.kind != FabricKind::graph;
+}
+
 Group CostModel::slowest_group(Axis axis, const Plan& plan) {
     const Layout layout(plan);
     const bool alone = (axis == Axis::tp ? plan.tp : axis == Axis::cp ? plan.cp : plan.ep) == 1;
     if (alone) return {plan.device_of({})};
-    // On switches a group's time depends only on how many of its devices each node holds.
-    const bool switched =
-        scenario_.platform.fabric.kind != FabricKind::torus && scenario_.platform.fabric.kind != FabricKind::graph;
-    const bool uniform = switched && scenario_.platform.node_fabric.kind != FabricKind::graph;
+    const bool uniform = is_switched();
     std::set<std::vector<int>> seen;
     Seconds slowest(-1);
     Group result;
@@ -89,13 +92,30 @@ struct CostModel::PhaseSums {
     double kernels = 0;  // element-wise ones
 };
 
+/// On a torus or graph the sibling groups share links, and without a pipeline they all run at the same time.
+Seconds CostModel::unit_time(const UnitCollective& call, const Plan& plan, const Group& group) {
+    if (call.axis == Axis::ep) return exchange_time(call, group);
+    if (is_switched() || plan.pp > 1 || group.size() == 1) return group_time(call.kind, call.size, group);
+    const Layout layout(plan);
+    std::vector<Group> siblings;
+    for (int replica = 0; replica < plan.dp; ++replica)
+        for (Group& sibling : layout.groups(call.axis, replica, 0))
+            siblings.push_back(std::move(sibling));
+    const auto [entry, added] = dp_times_.try_emplace({call.kind, call.size.value(), siblings});
+    if (added)
+        entry->second =
+            concurrent_collective_time(call.kind, CollectiveAlgorithm::automatic, siblings, call.size, topology_);
+    return entry->second;
+}
+
 /// Adds `share` of an operator.
-void CostModel::add_operator(const Operator& op, double share, const Groups& groups, PhaseSums& sums) {
+void CostModel::add_operator(const Operator& op, double share, const Plan& plan, const Groups& groups,
+                             PhaseSums& sums) {
     Phase& phase = sums.phase;
     if (op.kind == OperatorKind::collective) {
         UnitCollective call{op.axis, op.collective, op.size, op.top_k, {}, {}};
         const Group& group = groups[static_cast<std::size_t>(op.axis)];
-        call.time = op.axis == Axis::ep ? exchange_time(call, group) : group_time(op.collective, op.size, group);
+        call.time = unit_time(call, plan, group);
         phase.collectives.push_back(call);
         return;
     }
@@ -110,7 +130,7 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     const Software& software = scenario_.software;
     PhaseSums sums;
     for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph)))
-        if (block.graph[vertex].pass == pass) add_operator(block.graph[vertex], 1, groups, sums);
+        if (block.graph[vertex].pass == pass) add_operator(block.graph[vertex], 1, plan, groups, sums);
     Phase& result = sums.phase;
     // How many kernels a framework makes of the element-wise operators of a layer is a figure of its profile.
     if (block.kind == BlockKind::layer)
@@ -145,9 +165,9 @@ Phase CostModel::selective_recomputation(const Block& block, const Plan& plan, c
         const Operator& op = block.graph[vertex];
         if (op.pass != Pass::forward) continue;
         if ((op.modules & plan.recompute_modules) != 0)
-            add_operator(op, 1, groups, sums);
+            add_operator(op, 1, plan, groups, sums);
         else if (products && op.kind == OperatorKind::gemm && !op.head_gemm)
-            add_operator(op, 0.5, groups, sums);
+            add_operator(op, 0.5, plan, groups, sums);
     }
     sums.phase.compute = (sums.phase.compute + kernels_.fixed() * sums.kernels) * straggler_factor();
     add_collectives(sums.phase, sums.attention, plan);
@@ -167,7 +187,7 @@ void CostModel::split_backward(UnitCost& cost, const Block& block, const Plan& p
         if (op.pass != Pass::backward || op.kind == OperatorKind::collective) continue;
         operators += 1;
         delayed += op.weight_share;
-        add_operator(op, op.weight_share, groups, sums);
+        add_operator(op, op.weight_share, plan, groups, sums);
     }
     Phase& weight = cost.backward_weight;
     weight = sums.phase;
@@ -304,7 +324,8 @@ const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Reco
     // Gradient accumulation makes the backward pass depend on whether there is more than one microbatch.
     const std::int64_t accumulates = plan.microbatches() > 1 ? 1 : 0;
     auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, offloaded,
-                          plan.recompute_modules, plan.lora, plan.etp, plan.zero == 3 ? 1 : 0, groups}];
+                          plan.recompute_modules, plan.lora, plan.etp, plan.zero == 3 ? 1 : 0,
+                          is_switched() || plan.pp > 1 ? 0 : plan.dp, groups}];
     if (!entry) {
         entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, groups));
         if (offloaded) offload_unit(*entry);

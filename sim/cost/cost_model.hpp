@@ -97,12 +97,15 @@ class CostModel {
 
   private:
     using Groups = std::array<Group, kAxes>;  // by axis
-    using UnitKey =
-        std::tuple<std::int64_t, std::int64_t, bool, Recompute, bool, RecomputeModules, std::int64_t, int, int, Groups>;
+    using UnitKey = std::tuple<std::int64_t, std::int64_t, bool, Recompute, bool, RecomputeModules, std::int64_t, int,
+                               int, int, Groups>;
     struct PhaseSums;
     [[nodiscard]] UnitCost compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
                                         const Groups& groups);
-    void add_operator(const Operator& op, double share, const Groups& groups, PhaseSums& sums);
+    void add_operator(const Operator& op, double share, const Plan& plan, const Groups& groups, PhaseSums& sums);
+    Seconds unit_time(const UnitCollective& call, const Plan& plan, const Group& group);
+    /// On switches a group's time depends only on how many of its devices each node holds.
+    [[nodiscard]] bool is_switched() const;
     Phase phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups);
     [[nodiscard]] Seconds accumulation_time(const Block& block, const Plan& plan) const;
     void split_backward(UnitCost& cost, const Block& block, const Plan& plan, const Groups& groups);

@@ -4,16 +4,13 @@
 #include "sim/collective/expert_exchange.hpp"
 
 namespace plansim {
-namespace {
-
-void add_flow(const HopFlow& flow, std::int64_t times, const Topology& topology, std::vector<std::int64_t>& bytes) {
+void add_flow_bytes(const HopFlow& flow, std::int64_t times, const Topology& topology,
+                    std::vector<std::int64_t>& bytes) {
     Route route;
     topology.route(flow.source, flow.destination, route);
     for (const LinkId link : route)
         bytes[static_cast<std::size_t>(link)] += flow.bytes.value() * times;
 }
-
-}  // namespace
 
 void add_unit_bytes(const Layout& layout, int replica, int stage, const CollectiveCounts& counts, bool copied,
                     const Topology& topology, std::vector<std::int64_t>& bytes) {
@@ -26,7 +23,7 @@ void add_unit_bytes(const Layout& layout, int replica, int stage, const Collecti
                  (axis == Axis::ep ? expert_exchange(group, Bytes(size), top_k, topology)
                                    : decompose(kind, CollectiveAlgorithm::automatic, group, Bytes(size), topology))
                      .flows)
-                add_flow(flow, times, topology, bytes);
+                add_flow_bytes(flow, times, topology, bytes);
     }
 }
 
@@ -36,7 +33,7 @@ void add_bucket_bytes(const Layout& layout, int stage, const Bucket& bucket, con
         for (const HopFlow& flow :
              decompose(bucket.collective.kind, CollectiveAlgorithm::automatic, group, bucket.collective.size, topology)
                  .flows)
-            add_flow(flow, bucket.completed, topology, bytes);
+            add_flow_bytes(flow, bucket.completed, topology, bytes);
 }
 
 void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes) {
@@ -49,8 +46,8 @@ void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::ve
         const Group to = layout.devices(replica, shape.stage_of(next));
         const Bytes amount = model.p2p_bytes(plan, chunk_cost(model, plan, front).boundary);
         for (std::size_t rank = 0; rank < from.size(); ++rank) {
-            add_flow({from[rank], to[rank], amount}, shape.passes(), model.topology(), bytes);
-            add_flow({to[rank], from[rank], amount}, shape.passes(), model.topology(), bytes);
+            add_flow_bytes({from[rank], to[rank], amount}, shape.passes(), model.topology(), bytes);
+            add_flow_bytes({to[rank], from[rank], amount}, shape.passes(), model.topology(), bytes);
         }
     }
 }

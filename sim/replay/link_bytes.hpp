@@ -10,6 +10,9 @@
 
 namespace plansim {
 
+/// Adds a flow that took place so many times.
+void add_flow_bytes(const HopFlow& flow, std::int64_t times, const Topology& topology,
+                    std::vector<std::int64_t>& bytes);
 /// Adds what a worker's units send in one step: what ran as delays, and what ran as flows elsewhere (`copied`).
 void add_unit_bytes(const Layout& layout, int replica, int stage, const CollectiveCounts& counts, bool copied,
                     const Topology& topology, std::vector<std::int64_t>& bytes);

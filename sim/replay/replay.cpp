@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/cost/memory.hpp"
@@ -48,12 +49,16 @@ class Replayer {
           topology_(model.topology()),
           shape_(plan.shape()),
           engine_(model.topology()) {
-        folded_ = plan.dp > 1 && (options.replicas == Replicas::folded || (options.replicas == Replicas::automatic &&
-                                                                           replicas_are_independent(plan, topology_)));
+        // FSDP without a pipeline: all devices do the same at the same time. The closed forms of all groups together
+        // hold, and the collectives of every unit and microbatch need no flows.
+        const bool lockstep = plan.pp == 1 && plan.zero == 3;
+        folded_ = plan.dp > 1 &&
+                  (options.replicas == Replicas::folded || (options.replicas == Replicas::automatic &&
+                                                            (lockstep || replicas_are_independent(plan, topology_))));
         participants_ = folded_ ? 1 : plan.dp;
-        const Contention contention = unit_contention(plan, topology_);
+        const Contention contention = lockstep ? Contention{} : unit_contention(plan, topology_);
         // Ranks whose networks are copies of each other: the flows of the first one stand for all.
-        if (!contention.always && !contention.with_buckets) rank_links_ = congruent_ranks(plan, topology_);
+        if (!lockstep && !contention.always && !contention.with_buckets) rank_links_ = congruent_ranks(plan, topology_);
         simulated_ranks_ = rank_links_ ? 1 : plan.tp;
         buckets_alone_ = plan.pp == 1 && !contention.always && !contention.with_buckets;
         for (int stage = 0; stage < plan.pp; ++stage) {
@@ -64,6 +69,8 @@ class Replayer {
         for (int worker = 0; worker < participants_ * plan.pp; ++worker) {
             workers_.emplace_back(shape_, layout_.replica_of(worker), layout_.stage_of(worker), options.record);
             devices_.push_back(layout_.devices(layout_.replica_of(worker), layout_.stage_of(worker)));
+            for (const DeviceId device : devices_.back())
+                own_nodes_.insert(topology_.node_of(device));
         }
     }
 
@@ -497,12 +504,51 @@ class Replayer {
         return groups;
     }
 
+    /// A data-parallel collective of one group: the flows that are simulated, and those that these stand for.
+    struct GroupCollective {
+        Decomposition simulated;
+        std::vector<HopFlow> others;
+    };
+
     const Decomposition& dp_decomposition(const Group& group, const Bucket& bucket) {
+        return group_collective(group, bucket).simulated;
+    }
+
+    const GroupCollective& group_collective(const Group& group, const Bucket& bucket) {
         const DataCollective& what = bucket.collective;
         const auto [entry, added] =
             dp_decompositions_.try_emplace({group.front(), group.size(), what.kind, what.size.value()});
-        if (added) entry->second = decompose(what.kind, CollectiveAlgorithm::automatic, group, what.size, topology_);
-        return entry->second;
+        if (!added) return entry->second;
+        GroupCollective& collective = entry->second;
+        collective.simulated = decompose(what.kind, CollectiveAlgorithm::automatic, group, what.size, topology_);
+        if (folded_) keep_own_flows(collective);
+        return collective;
+    }
+
+    /// One replica stands for all: the flows that leave or enter its nodes stand for those of the others, if those are
+    /// no slower.
+    void keep_own_flows(GroupCollective& collective) const {
+        std::vector<HopFlow> own;
+        for (const HopFlow& flow : collective.simulated.flows) {
+            const bool mine = own_nodes_.contains(topology_.node_of(flow.source)) ||
+                              own_nodes_.contains(topology_.node_of(flow.destination));
+            (mine ? own : collective.others).push_back(flow);
+        }
+        if (bottleneck_time(own, topology_) < bottleneck_time(collective.simulated.flows, topology_))
+            collective.others.clear();
+        else
+            collective.simulated.flows = std::move(own);
+    }
+
+    /// Bytes of the flows that others stood for.
+    void add_unsimulated_bytes(std::vector<std::int64_t>& bytes) {
+        for (int stage = 0; stage < plan_.pp; ++stage) {
+            if (layout_.owner_of(stage) != stage) continue;  // its buckets are those of the owner
+            for (const Bucket& bucket : buckets_of(stage).buckets)
+                for (const Group& group : simulated_groups(bucket.collective.group, stage))
+                    for (const HopFlow& flow : group_collective(group, bucket).others)
+                        add_flow_bytes(flow, bucket.completed, topology_, bytes);
+        }
     }
 
     void start_bucket_flows(int stage, std::size_t index) {
@@ -636,10 +682,12 @@ class Replayer {
                 record.slowest = worker;
         record.slices = std::move(slices_);
         std::vector<std::int64_t> bytes = engine_.link_bytes();
+        if (!buckets_alone_) add_unsimulated_bytes(bytes);
+        const std::vector<std::int64_t> of_first_rank = bytes;
         if (rank_links_)
             for (const auto& links : *rank_links_)
                 for (const auto& [link, image] : links)
-                    bytes[static_cast<std::size_t>(image)] += engine_.link_bytes()[static_cast<std::size_t>(link)];
+                    bytes[static_cast<std::size_t>(image)] += of_first_rank[static_cast<std::size_t>(link)];
         const auto& links = topology_.links();
         for (int replica = 0; replica < plan_.dp; ++replica)
             for (int stage = 0; stage < plan_.pp; ++stage) {
@@ -681,7 +729,8 @@ class Replayer {
     std::vector<Slice> slices_;
     std::map<std::tuple<std::size_t, Axis, CollectiveKind, std::int64_t>, std::vector<Decomposition>>
         unit_decompositions_;
-    std::map<std::tuple<DeviceId, std::size_t, CollectiveKind, std::int64_t>, Decomposition> dp_decompositions_;
+    std::map<std::tuple<DeviceId, std::size_t, CollectiveKind, std::int64_t>, GroupCollective> dp_decompositions_;
+    std::set<int> own_nodes_;  // of the simulated workers
     std::size_t at_barrier_ = 0;
     std::optional<RankLinks> rank_links_;
     int simulated_ranks_ = 1;     // tensor-parallel ranks whose flows are simulated

@@ -204,7 +204,8 @@ std::vector<const MeasurementRule*> MeasurementRules::matching(const MeasuredRow
     return result;
 }
 
-MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules, const std::vector<std::string>& sets) {
+MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules, const std::vector<std::string>& sets,
+                         const DocumentValues& values) {
     const std::string& gpu = row.text("gpu_type");
     const auto accelerator = accelerator_named(gpu);
     if (!accelerator) throw InputError(fmt::format("no accelerator document for '{}'", gpu));
@@ -228,6 +229,11 @@ MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules, 
         all.insert(all.end(), rule->sets.begin(), rule->sets.end());
     }
     all.insert(all.end(), sets.begin(), sets.end());
+    run.documents = {"accelerators/" + *accelerator, *platform_name, "software/" + software};
+    if (values) {
+        const auto base = values(run.documents);
+        all.insert(all.begin(), base.begin(), base.end());
+    }
     const Overrides overrides = parse_sets(all);
     run.scenario.workload =
         read_workload(Reader::parse(reader.workload(), row.text("id"), overrides.workload, problems));

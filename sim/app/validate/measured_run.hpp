@@ -6,6 +6,7 @@
 // tests/accuracy/README.md. Nothing is chosen by row.
 #pragma once
 
+#include <functional>
 #include <regex>
 
 #include "sim/app/validate/validate.hpp"
@@ -35,12 +36,17 @@ class MeasurementRules {
 struct MeasuredRun {
     Scenario scenario;
     Plan plan;
-    std::vector<std::string> inferred;  // what the row does not say, and what was assumed
+    std::vector<std::string> inferred;   // what the row does not say, and what was assumed
+    std::vector<std::string> documents;  // that it uses, see DocumentValues
 };
+
+/// Overrides (KEY=VALUE) of the documents that a row uses, named relative to platforms/: "accelerators/h200",
+/// "software/bloom", "dgx-h100". They come before the rules.
+using DocumentValues = std::function<std::vector<std::string>(const std::vector<std::string>& documents)>;
 
 /// Throws InputError with the reason if the row cannot be predicted. `sets` override documents after the rules.
 MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules,
-                         const std::vector<std::string>& sets = {});
+                         const std::vector<std::string>& sets = {}, const DocumentValues& values = {});
 
 /// Seconds of one optimizer step that a training row publishes, in whatever metric (see design of the sources in
 /// tests/accuracy/README.md). InputError if the metric is not known.

@@ -50,7 +50,7 @@ MeasuredTable read_measured(const std::filesystem::path& path);
 struct ValidateOptions {
     bool formula = false;           // the closed form instead of the replay
     std::vector<std::string> sets;  // KEY=VALUE of documents, after the rules for the source
-    bool baseline = false;  // fill in ValidatedRow::baseline: the data sheet alone, without any efficiency
+    bool baseline = false;          // fill in ValidatedRow::baseline: the data sheet alone, without any efficiency
 };
 
 struct ValidatedRow {
