@@ -39,7 +39,7 @@ std::optional<Plan> megatron_baseline(CostModel& model) {
             plan.dp = rest / pp;
             plan.zero = plan.dp > 1 ? static_cast<int>(scenario.software.zero) : 0;
             plan.recompute.assign(static_cast<std::size_t>(pp), recompute);
-            plan.stages = even_stages(scenario.workload, pp, 1);
+            plan.stages = even_stages(scenario.workload, plan.shape());
             if (!estimate(model, plan, planned_capacity(scenario)).shortfall) return plan;
         }
     return std::nullopt;

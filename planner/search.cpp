@@ -145,12 +145,12 @@ class Search {
     bool consider(Plan plan) {
         const Bytes capacity = planned_capacity(model_.scenario());
         const bool split = plan.vpp == 1 && split_stages(model_, plan, capacity);
-        if (!split) plan.stages = even_stages(model_.scenario().workload, plan.pp, plan.vpp);
+        if (!split) plan.stages = even_stages(model_.scenario().workload, plan.shape());
         Estimate estimate = plansim::estimate(model_, plan, capacity);
         if (split) {
             // The split minimises the slowest stage alone; transfers and data-parallel traffic may favour the even one.
             Plan even = plan;
-            even.stages = even_stages(model_.scenario().workload, plan.pp, plan.vpp);
+            even.stages = even_stages(model_.scenario().workload, plan.shape());
             const Estimate other = plansim::estimate(model_, even, capacity);
             if (!other.shortfall && other.iteration_time < estimate.iteration_time) {
                 plan = std::move(even);

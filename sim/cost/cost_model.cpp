@@ -136,8 +136,7 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     if (block.kind == BlockKind::layer)
         sums.kernels = pass == Pass::forward ? software.forward_kernels : software.backward_kernels;
     result.compute += kernels_.fixed() * sums.kernels;
-    if (pass == Pass::backward && plan.microbatches() > 1 && plan.lora == 0)
-        result.compute += kernels_.memory_time(software.accumulation_bytes * static_cast<double>(block.parameters));
+    if (pass == Pass::backward) result.compute += accumulation_time(block, plan);
     if (plan.zero == 3) {
         // Forward gathers, backward gathers once more and reduces.
         const double copies = pass == Pass::forward ? 1.0 / 3 : 2.0 / 3;
@@ -148,8 +147,14 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     add_collectives(result, sums.attention, plan);
     if (plan.cp > 1 && sums.attention > Seconds(0))
         result.cp_exposed += software.cp_step_time * static_cast<double>(plan.cp - 1);
-    add_host_time(result, block, pass == Pass::forward ? 1 : kBackwardHost, plan);
+    add_host_time(result, block, pass, 1, plan);
     return result;
+}
+
+/// Sum of a microbatch's weight gradients into the gradient buffer where the products do not do it.
+Seconds CostModel::accumulation_time(const Block& block, const Plan& plan) const {
+    if (plan.microbatches() == 1 || plan.lora > 0) return Seconds(0);
+    return kernels_.memory_time(scenario_.software.accumulation_bytes * static_cast<double>(block.parameters));
 }
 
 /// One forward pass of the operators that the plan's modules name, with their collectives.
@@ -167,6 +172,33 @@ Phase CostModel::selective_recomputation(const Block& block, const Plan& plan, c
     sums.phase.compute = (sums.phase.compute + kernels_.fixed() * sums.kernels) * straggler_factor();
     add_collectives(sums.phase, sums.attention, plan);
     return sums.phase;
+}
+
+/// The weight gradients take their products and the accumulation into the gradient buffer; everything else (casts, the
+/// copies of FSDP) has to come first. The host launches both parts, each its share of the operators; as device and host
+/// time combine for each part by itself, the two take a little longer than the whole where the host is close to
+/// limiting.
+void CostModel::split_backward(UnitCost& cost, const Block& block, const Plan& plan, const Groups& groups) {
+    PhaseSums sums;
+    double operators = 0;
+    double delayed = 0;
+    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
+        const Operator& op = block.graph[vertex];
+        if (op.pass != Pass::backward || op.kind == OperatorKind::collective) continue;
+        operators += 1;
+        delayed += op.weight_share;
+        add_operator(op, op.weight_share, plan, groups, sums);
+    }
+    Phase& weight = cost.backward_weight;
+    weight = sums.phase;
+    weight.compute = (weight.compute + accumulation_time(block, plan)) * straggler_factor();
+    Phase& input = cost.backward_input;
+    input = cost.backward;
+    input.compute -= weight.compute;
+    input.flops -= weight.flops;
+    const double share = operators > 0 ? delayed / operators : 0;
+    add_host_time(input, block, Pass::backward, 1 - share, plan);
+    add_host_time(weight, block, Pass::backward, share, plan);
 }
 
 /// Tensor-parallel collectives hide behind their products (which takes sequence parallelism: an all-reduce cannot be
@@ -195,7 +227,8 @@ void CostModel::add_collectives(Phase& phase, Seconds attention, const Plan& pla
     }
 }
 
-void CostModel::add_host_time(Phase& phase, const Block& block, double passes, const Plan& plan) const {
+/// `share`: the part of the pass's launches that belong to the phase.
+void CostModel::add_host_time(Phase& phase, const Block& block, Pass pass, double share, const Plan& plan) const {
     if (block.kind != BlockKind::layer) return;
     const Software& software = scenario_.software;
     const Transformer& model = *scenario_.workload.transformer;
@@ -207,11 +240,11 @@ void CostModel::add_host_time(Phase& phase, const Block& block, double passes, c
     const bool fallback =
         software.attention == AttentionImplementation::materialised && plan.mbs * model.heads / plan.tp % 4 != 0;
     if (fallback) host += software.softmax_host_time;
-    host *= passes * (1 + software.host_growth * std::log2(plan.tp));
+    host *= share * (pass == Pass::forward ? 1 : kBackwardHost) * (1 + software.host_growth * std::log2(plan.tp));
     const Seconds device = phase.compute + phase.exposed();
     const double together =
         std::pow(std::pow(device.value(), kRunAheadPower) + std::pow(host.value(), kRunAheadPower), 1 / kRunAheadPower);
-    phase.other = Seconds(together) - device + software.blocking_time;
+    phase.other = Seconds(together) - device + software.blocking_time * share;
 }
 
 UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Recompute recompute,
@@ -221,6 +254,7 @@ UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Rec
     UnitCost cost;
     cost.forward = phase(block, Pass::forward, plan, groups);
     cost.backward = phase(block, Pass::backward, plan, groups);
+    split_backward(cost, block, plan, groups);
     cost.parameters = block.parameters;
     cost.expert_parameters = block.expert_parameters;
     cost.trained = plan.lora > 0 ? plan.lora * block.adapter : block.parameters - block.expert_parameters;
@@ -333,17 +367,18 @@ Seconds CostModel::p2p_latency(const Plan& plan, int from_stage, int to_stage, B
 
 Seconds CostModel::boundary_load(const Plan& plan, Bytes boundary) {
     if (plan.pp == 1) return Seconds(0);
+    const bool wraps = plan.vpp > 1 && !v_shaped(plan.schedule);  // the last stage sends to the first
     const auto [entry, added] =
-        boundary_loads_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, plan.vpp > 1, plan.order, plan.devices});
+        boundary_loads_.try_emplace({plan.tp, plan.cp, plan.dp, plan.pp, wraps, plan.order, plan.devices});
     if (added) {
         // All stages of all replicas send at the same time in the steady state; the last chunk's way back to the first
-        // stage exists only with several chunks.
+        // stage exists only with several chunks. In V shape the two chunks send over the same boundary.
         const Layout layout(plan);
         std::vector<HopFlow> flows;
         for (int worker = 0; worker < layout.workers(); ++worker) {
             const int replica = layout.replica_of(worker);
             const int stage = layout.stage_of(worker);
-            if (plan.vpp == 1 && stage + 1 == plan.pp) continue;
+            if (!wraps && stage + 1 == plan.pp) continue;
             const Group from = layout.devices(replica, stage);
             const Group to = layout.devices(replica, (stage + 1) % plan.pp);
             for (std::size_t rank = 0; rank < from.size(); ++rank) {

@@ -42,8 +42,10 @@ struct Phase {
 struct UnitCost {
     Phase forward;
     Phase backward;
-    Phase recompute;                     // precedes the backward pass; empty without recomputation
-    std::int64_t parameters = 0;         // of one rank
+    Phase backward_input;         // `backward` in two parts, for schedules that split it: what the next stage waits for
+    Phase backward_weight;        // and what can wait; collectives belong to the former
+    Phase recompute;              // precedes the backward pass; empty without recomputation
+    std::int64_t parameters = 0;  // of one rank
     std::int64_t expert_parameters = 0;  // of them, those of experts, which have data-parallel groups of their own
     std::int64_t trained = 0;            // those that have gradients, experts left out
     std::int64_t trained_experts = 0;
@@ -85,7 +87,9 @@ class CostModel {
     /// All-gather over tp at the receiver that puts a boundary together again which was split for the way.
     [[nodiscard]] Seconds regather_time(const Plan& plan, Bytes boundary);
     /// True if a stage computes on while it sends; else it waits until the transfer has ended.
-    [[nodiscard]] bool sends_overlap(const Plan& plan) const { return scenario_.software.pp_overlap && plan.vpp > 1; }
+    [[nodiscard]] bool sends_overlap(const Plan& plan) const {
+        return scenario_.software.pp_overlap && (plan.vpp > 1 || splits_backward(plan.schedule));
+    }
     /// Bytes that each tp rank sends over a stage boundary.
     [[nodiscard]] Bytes p2p_bytes(const Plan& plan, Bytes boundary) const;
     /// A collective of every data-parallel group of a kind of a stage at the same time.
@@ -103,12 +107,14 @@ class CostModel {
     /// On switches a group's time depends only on how many of its devices each node holds.
     [[nodiscard]] bool is_switched() const;
     Phase phase(const Block& block, Pass pass, const Plan& plan, const Groups& groups);
+    [[nodiscard]] Seconds accumulation_time(const Block& block, const Plan& plan) const;
+    void split_backward(UnitCost& cost, const Block& block, const Plan& plan, const Groups& groups);
     Phase selective_recomputation(const Block& block, const Plan& plan, const Groups& groups);
     void recompute_unit(UnitCost& cost, const Block& block, const Plan& plan, Recompute recompute, const Groups& groups,
                         Bytes saved);
     void offload_unit(UnitCost& cost, double layers) const;
     void add_collectives(Phase& phase, Seconds attention, const Plan& plan) const;
-    void add_host_time(Phase& phase, const Block& block, double passes, const Plan& plan) const;
+    void add_host_time(Phase& phase, const Block& block, Pass pass, double share, const Plan& plan) const;
     Seconds exchange_time(const UnitCollective& call, const Group& group);
     Seconds group_time(CollectiveKind kind, Bytes size, const Group& group);
     Group slowest_group(Axis axis, const Plan& plan);

@@ -33,7 +33,9 @@ DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage
         parameters.experts += chunk.parameters.experts;
         parameters.trained += chunk.parameters.trained;
         parameters.trained_experts += chunk.parameters.trained_experts;
-        backward += chunk.backward.total() + chunk.recompute.total();
+        // Reductions run beside the pass that completes the gradients.
+        backward += splits_backward(plan.schedule) ? chunk.backward_weight.total()
+                                                   : chunk.backward.total() + chunk.recompute.total();
         forward += chunk.forward.total();
     }
     const double share = software.dp_overlap ? software.dp_overlap_share : 0;
@@ -60,11 +62,14 @@ DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage
 
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage) {
     const ChainRange& range = plan.range(virtual_stage);
+    const int stage = plan.shape().stage_of(virtual_stage);
     ChunkCost sum;
     for (std::int64_t index = range.first; index < range.last; ++index) {
-        const UnitCost& cost = model.unit(index, plan, virtual_stage % plan.pp);
+        const UnitCost& cost = model.unit(index, plan, stage);
         add(sum.forward, cost.forward);
         add(sum.backward, cost.backward);
+        add(sum.backward_input, cost.backward_input);
+        add(sum.backward_weight, cost.backward_weight);
         add(sum.recompute, cost.recompute);
         sum.parameters.add(cost);
         sum.boundary = cost.boundary;
@@ -86,21 +91,59 @@ namespace {
 
 /// One transfer from virtual stage `front` to the next one, forward or backward, while all other stages send too.
 Seconds boundary_transfer(CostModel& model, const Plan& plan, int front) {
-    const int from = front % plan.pp;
-    const int to = (front + 1) % plan.pp;
-    if (front < 0 || front + 1 >= plan.virtual_stages() || from == to) return Seconds(0);
+    const PipelineShape shape = plan.shape();
+    if (front < 0 || !shape.apart(front, shape.target(front, false))) return Seconds(0);
+    const int from = shape.stage_of(front);
     const ChainRange& range = plan.range(front);
     const Bytes boundary = model.unit(range.last - 1, plan, from).boundary;
-    return model.p2p_latency(plan, from, to, boundary) + model.boundary_load(plan, boundary);
+    return model.p2p_latency(plan, from, shape.stage_of(front + 1), boundary) + model.boundary_load(plan, boundary);
 }
 
 /// What a stage contributes to the step.
 struct StageTimes {
-    Seconds compute;  // of one microbatch, all chunks, both passes
+    Seconds compute;  // of one microbatch, all chunks that it passes, both passes
     Seconds sends;    // of one microbatch
+    Seconds forward;  // the parts of `compute`; recomputation belongs to the backward pass of the input
+    Seconds input;
+    Seconds weight;
     DataParallel data_parallel;
     Seconds optimizer;
 };
+
+/// What a stage adds to filling and draining under a schedule that splits the backward pass; `delayed` is the W pass of
+/// the slowest stage, which fills the gaps.
+Seconds split_ramp(const Plan& plan, const StageTimes& stage, Seconds delayed) {
+    switch (plan.schedule) {
+        case ScheduleKind::zb_h1:
+            return std::max(stage.forward, stage.forward + stage.input - delayed);
+        case ScheduleKind::zb_v:
+            // No stage waits if F = B = W, but the gradient norm makes the first stage wait for the last, which started
+            // p - 1 forward passes of a chunk later. The other terms are not published: they were fitted to runs of the
+            // order with unequal times, and are exact for some ratios only.
+            return std::max({stage.forward, stage.input, (stage.input - delayed) * 2}) / 2;
+        case ScheduleKind::dualpipe:
+            // Published for the whole pipeline, spread over the stages; a pair takes F + B.
+            return std::max(stage.forward * 2, stage.forward + stage.input * 2 - delayed) * (0.5 * plan.pp - 1) /
+                   (plan.pp - 1.0);
+        default:
+            return Seconds(0);
+    }
+}
+
+/// Time beyond m * t_max: the longest over all stages of their own work and what the others add to it. Fewer
+/// microbatches than stages leave fewer weight gradients to fill gaps with.
+Seconds split_bubble(const Plan& plan, const std::vector<StageTimes>& stages, Seconds bottleneck) {
+    const auto microbatches = static_cast<double>(plan.microbatches());
+    const double fillers = std::min(1.0, (microbatches - 1) / std::max(1, plan.pp - 1));
+    Seconds longest;
+    for (const StageTimes& slowest : stages) {
+        Seconds total = slowest.compute * microbatches;
+        for (const StageTimes& other : stages)
+            if (&other != &slowest) total += split_ramp(plan, other, slowest.weight * fillers);
+        longest = std::max(longest, total);
+    }
+    return longest - bottleneck * microbatches;
+}
 
 StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
     StageTimes times;
@@ -108,13 +151,18 @@ StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
     std::int64_t trained = 0;
     std::int64_t experts = 0;
     for (int chunk = 0; chunk < plan.vpp; ++chunk) {
-        const int virtual_stage = chunk * plan.pp + stage;
+        const int virtual_stage = plan.shape().virtual_stage(stage, chunk);
         chunks.push_back(chunk_cost(model, plan, virtual_stage));
-        times.compute += chunks.back().total();
+        const ChunkCost& cost = chunks.back();
+        times.forward += cost.forward.total() / plan.copies();
+        times.input += (cost.backward_input.total() + cost.recompute.total()) / plan.copies();
+        times.weight += cost.backward_weight.total() / plan.copies();
+        times.compute += cost.total(plan.schedule) / plan.copies();
         times.sends +=
-            boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1);
-        trained += chunks.back().parameters.trained;
-        experts += chunks.back().parameters.trained_experts;
+            (boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1)) /
+            plan.copies();
+        trained += cost.parameters.trained;
+        experts += cost.parameters.trained_experts;
     }
     times.data_parallel = exposed_data_parallel(model, plan, stage, chunks);
     times.compute += times.data_parallel.microbatch;
@@ -126,8 +174,9 @@ StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
 Seconds link_load(CostModel& model, const Plan& plan) {
     Bytes largest;
     for (int front = 0; front + 1 < plan.virtual_stages(); ++front)
-        largest = std::max(largest, model.unit(plan.range(front).last - 1, plan, front % plan.pp).boundary);
-    return model.boundary_load(plan, largest) * plan.vpp;
+        largest =
+            std::max(largest, model.unit(plan.range(front).last - 1, plan, plan.shape().stage_of(front)).boundary);
+    return model.boundary_load(plan, largest) * plan.vpp / plan.copies();
 }
 
 }  // namespace
@@ -137,10 +186,12 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     const Bytes capacity = limit.value_or(scenario.platform.accelerator.hbm_capacity);
     const bool overlap = model.sends_overlap(plan);
     Estimate result;
+    std::vector<StageTimes> stages;
     Seconds sum_of_stages;
     Seconds steady;  // time per microbatch once the pipeline is full
     for (int stage = 0; stage < plan.pp; ++stage) {
-        const StageTimes times = stage_times(model, plan, stage);
+        stages.push_back(stage_times(model, plan, stage));
+        const StageTimes& times = stages.back();
         sum_of_stages += times.compute;
         if (times.compute > result.bottleneck) {
             result.bottleneck = times.compute;
@@ -157,7 +208,8 @@ Estimate estimate(CostModel& model, const Plan& plan, std::optional<Bytes> limit
     }
     if (overlap) steady = std::max(steady, link_load(model, plan));
     const auto microbatches = static_cast<double>(plan.microbatches());
-    result.bubble = (sum_of_stages - result.bottleneck) / plan.vpp;
+    result.bubble = splits_backward(plan.schedule) ? split_bubble(plan, stages, result.bottleneck)
+                                                   : (sum_of_stages - result.bottleneck) / plan.vpp;
     result.p2p = (steady - result.bottleneck) * microbatches;
     for (int front = 0; front + 1 < plan.pp; ++front)
         result.p2p += boundary_transfer(model, plan, front) * 2;  // to fill and to drain the pipeline

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner's closed form for one optimizer step. It assumes that stages run in lockstep and that traffic of
 // different kinds does not meet:
-//   pipeline = m * steady + (sum of stages - t_max) / vpp + transfers that fill and drain
-//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link's
-//   load step     = pipeline + exposed data-parallel time + optimizer + fixed host time
+//   pipeline = m * steady + bubble + transfers that fill and drain
+//   bubble   = what all stages but the slowest add to filling and draining. F, B, W forward, backward (of the input
+//              alone) and weight gradients of a stage; equal stages:
+//              1f1b, gpipe  (p - 1)(F + B + W)    interleaved  (p - 1)(F + B + W) / v
+//              zb-h1        (p - 1)(F + B - W)    dualpipe     (p / 2 - 1)(F + 2 B - W)
+//              zb-v         (p - 1) F / 2 if F = B = W: no stage waits but for the barrier of the gradient norm
+//   steady   = max over stages of (compute + own sends); if sends overlap: max of compute and of the busiest link
+//   step     = pipeline + exposed data-parallel time + optimizer + fixed host time
 // The replay has none of these assumptions; reports show both.
 #pragma once
 
@@ -18,10 +23,17 @@ namespace plansim {
 struct ChunkCost {
     Phase forward;
     Phase backward;
+    Phase backward_input;
+    Phase backward_weight;
     Phase recompute;
     DataParameters parameters;
     Bytes boundary;  // leaving the chunk forward
-    [[nodiscard]] Seconds total() const { return forward.total() + backward.total() + recompute.total(); }
+    /// All passes of one microbatch.
+    [[nodiscard]] Seconds total(ScheduleKind schedule) const {
+        const bool split = splits_backward(schedule);
+        const Seconds gradients = split ? backward_input.total() + backward_weight.total() : backward.total();
+        return forward.total() + gradients + recompute.total();
+    }
 };
 /// Collective lists are left empty in the sums.
 ChunkCost chunk_cost(CostModel& model, const Plan& plan, int virtual_stage);

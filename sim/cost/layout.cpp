@@ -42,9 +42,12 @@ std::vector<Group> Layout::groups(Axis axis, int replica, int stage) const {
 
 Group Layout::dp_group(int tp_rank, int stage) const {
     Group group;
+    const int owner = owner_of(stage);
     for (int replica = 0; replica < plan_.dp; ++replica)
-        for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank)
-            group.push_back(plan_.device_of({tp_rank, cp_rank, replica, stage}));
+        for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank) {
+            group.push_back(plan_.device_of({tp_rank, cp_rank, replica, owner}));
+            if (plan_.copies() > 1) group.push_back(plan_.device_of({tp_rank, cp_rank, replica, plan_.pp - 1 - owner}));
+        }
     return group;
 }
 
@@ -54,9 +57,11 @@ std::vector<Group> Layout::data_groups(DataGroup kind, int stage) const {
         const auto span = static_cast<std::size_t>(plan_.ep * plan_.etp);
         groups.resize(span);
         std::size_t rank = 0;
+        const int owner = owner_of(stage);
         for (int replica = 0; replica < plan_.dp; ++replica)
-            for (const DeviceId device : devices(replica, stage))
-                groups[rank++ % span].push_back(device);
+            for (int copy = 0; copy < plan_.copies(); ++copy)
+                for (const DeviceId device : devices(replica, copy == 0 ? owner : plan_.pp - 1 - owner))
+                    groups[rank++ % span].push_back(device);
         return groups;
     }
     const auto shard = static_cast<std::size_t>(plan_.fsdp == 0 ? plan_.data_ranks() : plan_.fsdp);

@@ -7,6 +7,7 @@
 // order tp-ep-dp).
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/collective/collective.hpp"
@@ -32,7 +33,12 @@ class Layout {
     /// The groups of an axis that a worker consists of: its tp groups (one per cp rank) or cp groups (one per tp rank).
     /// Expert groups join several replicas: they are listed with the replica of their first rank.
     [[nodiscard]] std::vector<Group> groups(Axis axis, int replica, int stage) const;
-    /// Devices that hold the same parameters: the cp ranks of every replica.
+    /// The stage that keeps the books of a stage's parameters: its own, or under DualPipe the first of the two stages
+    /// that hold the same ones.
+    [[nodiscard]] int owner_of(int stage) const {
+        return plan_.copies() > 1 ? std::min(stage, plan_.pp - 1 - stage) : stage;
+    }
+    /// Devices that hold the same parameters: the cp ranks of every replica (and of the stage's twin under DualPipe).
     [[nodiscard]] Group dp_group(int tp_rank, int stage) const;
     /// All groups of a kind of a stage: they communicate at the same time.
     [[nodiscard]] std::vector<Group> data_groups(DataGroup kind, int stage) const;

@@ -11,6 +11,12 @@ constexpr double kAdamStateBytes = 12;  // fp32 weight, two fp32 moments
 constexpr double kSgdStateBytes = 4;    // fp32 weight
 constexpr double kUnitsGathered = 2;    // FSDP: the unit that computes and the one that is prefetched
 constexpr double kBoundaryTensors = 2;  // one received, one to be sent
+constexpr double kLogitGradient = 2;    // bytes per logit that the weight gradient of the head reads
+
+/// Part of the logits' memory that lives on from B to W of a split backward pass.
+double delayed_share(const Software& software) {
+    return std::min(1.0, kLogitGradient / software.logit_bytes);
+}
 
 }  // namespace
 
@@ -40,9 +46,14 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
     const Software& software = scenario.software;
     const double slack = software.fragmentation;
     const double state = scenario.workload.optimizer == Optimizer::adam ? kAdamStateBytes : kSgdStateBytes;
-    const std::int64_t in_flight = chunks_in_flight(plan.schedule, stage, plan.pp, plan.vpp, plan.microbatches());
+    const std::int64_t in_flight = chunks_in_flight(plan.shape(), stage);
     // GPipe runs all forward passes first, so that the logits of every microbatch wait for their backward pass.
-    const double logits_in_flight = plan.schedule == ScheduleKind::gpipe ? static_cast<double>(in_flight) : 1;
+    double logits_in_flight = plan.schedule == ScheduleKind::gpipe ? static_cast<double>(in_flight) : 1;
+    // ZB-H1 keeps the weight gradients of `stage` microbatches back; where zb-v and dualpipe have the head, W follows
+    // B.
+    if (plan.schedule == ScheduleKind::zb_h1)
+        logits_in_flight +=
+            static_cast<double>(std::min<std::int64_t>(stage, plan.microbatches() - 1)) * delayed_share(software);
     StagePeak peak;
     const auto shared = [&](int level, double dense, double experts) {
         return plan.zero >= level ? dense / plan.owners() + experts / plan.expert_owners() : dense + experts;
@@ -76,6 +87,7 @@ StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
         memory.chunk_activations.push_back(load.activations * slack);
         memory.chunk_working.push_back(load.working * slack);
         memory.chunk_transient.push_back(load.transient * slack);
+        memory.chunk_delayed.push_back(load.transient * (slack * delayed_share(model.scenario().software)));
     }
     const double copy = tied_copy(model.scenario().workload, plan, chunks);
     all.parameters += copy;
@@ -88,16 +100,25 @@ StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
     return memory;
 }
 
-std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp, std::int64_t microbatches) {
-    switch (schedule) {
+std::int64_t chunks_in_flight(const PipelineShape& shape, int stage) {
+    const std::int64_t microbatches = shape.microbatches;
+    const std::int64_t stages = shape.stages;
+    switch (shape.kind) {
         case ScheduleKind::gpipe:
             return microbatches;
-        case ScheduleKind::one_f_one_b:
-            return std::min<std::int64_t>(microbatches, pp - stage);
         case ScheduleKind::interleaved:
-            if (vpp == 1) return std::min<std::int64_t>(microbatches, pp - stage);
-            return std::min<std::int64_t>(microbatches * vpp,
-                                          std::int64_t{2} * (pp - stage - 1) + std::int64_t{vpp - 1} * pp + 1);
+            if (shape.chunks > 1)
+                return std::min(microbatches * shape.chunks,
+                                2 * (stages - stage - 1) + (shape.chunks - 1) * stages + 1);
+            [[fallthrough]];
+        case ScheduleKind::one_f_one_b:
+            return std::min(microbatches, stages - stage);
+        case ScheduleKind::zb_h1:
+            return std::min(microbatches, stages);
+        case ScheduleKind::zb_v:
+            return std::min(microbatches, 2 * stages - stage - 1) + std::min<std::int64_t>(microbatches, stage + 1);
+        case ScheduleKind::dualpipe:
+            return stages + 1;
     }
     return microbatches;
 }

@@ -5,6 +5,10 @@
 // recomputation + logits + two boundary tensors). Adam in mixed precision: 2 bytes of weights, gradient_bytes of
 // gradients, 12 bytes of fp32 weights and moments per parameter; ZeRO-1 shares the last among the data ranks, ZeRO-2
 // the gradients too, FSDP everything, beside which two units are whole (one computes, the next one is gathered).
+//
+// Split backward pass: all activations are kept until W. Assumption: what B could free (inside of attention, inputs of
+// norms) makes up for what it adds for W (gradients of the products' outputs), which is not counted. Of the logits a
+// 16-bit gradient is kept; what selective recomputation rebuilds is freed by B.
 #pragma once
 
 #include "sim/cost/cost_model.hpp"
@@ -20,6 +24,7 @@ struct StageMemory {
     std::vector<Bytes> chunk_activations;  // one microbatch of each chunk, kept from forward to backward
     std::vector<Bytes> chunk_working;      // lives during the backward pass of the chunk only
     std::vector<Bytes> chunk_transient;    // logits: live from the forward to the backward pass of the last chunk
+    std::vector<Bytes> chunk_delayed;      // part of the logits that a split backward pass leaves for the weights
     [[nodiscard]] Bytes resident() const { return weights + gradients + optimizer + buffers; }
 };
 
@@ -35,8 +40,9 @@ struct StagePeak {
 StageMemory stage_memory(CostModel& model, const Plan& plan, int stage);
 
 /// Chunks of microbatches whose activations a stage holds at most: gpipe m, 1f1b min(m, pp - stage), interleaved
-/// min(m * vpp, 2 (pp - stage - 1) + (vpp - 1) pp + 1) chunks.
-std::int64_t chunks_in_flight(ScheduleKind schedule, int stage, int pp, int vpp, std::int64_t microbatches);
+/// min(m * vpp, 2 (pp - stage - 1) + (vpp - 1) pp + 1) chunks; with a split backward pass until the weight gradients
+/// are computed: zb-h1 min(m, pp), zb-v min(m, 2 pp - stage - 1) + min(m, stage + 1) of half a stage, dualpipe pp + 1.
+std::int64_t chunks_in_flight(const PipelineShape& shape, int stage);
 
 /// Sums over the units that a stage holds, all chunks together.
 struct StageLoad {

@@ -30,6 +30,7 @@ OperatorGraph node_graph(const GraphNode& node, std::int64_t mbs) {
     backward.read = (node.reads + node.writes) * samples + weights;
     backward.written = node.reads * samples + Bytes(8 * node.parameters);
     backward.parameters = 0;
+    if (node.backward_flops > Flops(0)) backward.weight_share = node.weight_flops / node.backward_flops;
     backward.saved = Bytes(0);
     builder.add(forward, {backward}, {}, node.output * samples);
     return builder.finish();

@@ -46,6 +46,7 @@ BlockBuilder::Vertex BlockBuilder::gemm(const std::string& name, MatrixShape sha
     Operator data = make(".data_gradient", {shape.batch, shape.m, shape.k, shape.n}, 2);
     Operator weight = make(".weight_gradient", {shape.batch, shape.n, shape.k, shape.m}, 8);
     if (frozen_) return add(forward, {data}, inputs, output);
+    weight.weight_share = 1;
     return add(forward, {data, weight}, inputs, output);
 }
 

@@ -42,6 +42,7 @@ struct Operator {
     Bytes read;              // least HBM traffic, before a framework's multiplier
     Bytes written;
     std::int64_t parameters = 0;   // owned (forward operators only)
+    double weight_share = 0;       // part of the work that computes weight gradients: a split backward pass delays it
     Bytes saved;                   // kept from the forward to the backward pass
     Bytes recomputable;            // part of `saved` that selective recomputation drops
     RecomputeModules modules = 0;  // names under which selective recomputation knows it (forward operators only)

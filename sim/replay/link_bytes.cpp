@@ -38,13 +38,16 @@ void add_bucket_bytes(const Layout& layout, int stage, const Bucket& bucket, con
 
 void add_boundary_bytes(CostModel& model, const Plan& plan, int replica, std::vector<std::int64_t>& bytes) {
     const Layout layout(plan);
-    for (int front = 0; front + 1 < plan.virtual_stages(); ++front) {
-        const Group from = layout.devices(replica, front % plan.pp);
-        const Group to = layout.devices(replica, (front + 1) % plan.pp);
+    const PipelineShape shape = plan.shape();
+    for (int front = 0; front < shape.virtual_stages(); ++front) {
+        const int next = shape.target(front, false);
+        if (!shape.apart(front, next)) continue;
+        const Group from = layout.devices(replica, shape.stage_of(front));
+        const Group to = layout.devices(replica, shape.stage_of(next));
         const Bytes amount = model.p2p_bytes(plan, chunk_cost(model, plan, front).boundary);
         for (std::size_t rank = 0; rank < from.size(); ++rank) {
-            add_flow_bytes({from[rank], to[rank], amount}, plan.microbatches(), model.topology(), bytes);
-            add_flow_bytes({to[rank], from[rank], amount}, plan.microbatches(), model.topology(), bytes);
+            add_flow_bytes({from[rank], to[rank], amount}, shape.passes(), model.topology(), bytes);
+            add_flow_bytes({to[rank], from[rank], amount}, shape.passes(), model.topology(), bytes);
         }
     }
 }

@@ -47,7 +47,7 @@ class Replayer {
           options_(options),
           layout_(plan),
           topology_(model.topology()),
-          shape_(pipeline_shape(plan)),
+          shape_(plan.shape()),
           engine_(model.topology()) {
         // FSDP without a pipeline: all devices do the same at the same time. The closed forms of all groups together
         // hold, and the collectives of every unit and microbatch need no flows.
@@ -63,7 +63,7 @@ class Replayer {
         buckets_alone_ = plan.pp == 1 && !contention.always && !contention.with_buckets;
         for (int stage = 0; stage < plan.pp; ++stage) {
             memory_.push_back(stage_memory(model, plan, stage));
-            buckets_.push_back(make_buckets(model, plan, stage));
+            buckets_.push_back(stage_buckets(stage));
             stages_.push_back(make_stage_work(model, plan, stage, buckets_.back(), options.fidelity, contention));
         }
         for (int worker = 0; worker < participants_ * plan.pp; ++worker) {
@@ -99,8 +99,28 @@ class Replayer {
     [[nodiscard]] const StageWork& stage_work(const Worker& worker) const {
         return stages_[static_cast<std::size_t>(worker.stage)];
     }
-    [[nodiscard]] StageBuckets& buckets_of(int stage) { return buckets_[static_cast<std::size_t>(stage)]; }
-    [[nodiscard]] int virtual_stage(const Worker& worker, int chunk) const { return chunk * plan_.pp + worker.stage; }
+    [[nodiscard]] StageBuckets& buckets_of(int stage) {
+        return buckets_[static_cast<std::size_t>(layout_.owner_of(stage))];
+    }
+    /// Under DualPipe stages s and pp - 1 - s hold the same parameters and reduce them together: the second one uses
+    /// the buckets of the first, in which its chunks stand the other way round.
+    [[nodiscard]] StageBuckets stage_buckets(int stage) {
+        const int owner = layout_.owner_of(stage);
+        if (owner == stage) return make_buckets(model_, plan_, stage);
+        StageBuckets mirrored = buckets_[static_cast<std::size_t>(owner)];
+        std::reverse(mirrored.units.begin(), mirrored.units.end());
+        return mirrored;
+    }
+    /// The simulated workers that hold the parameters of a stage.
+    [[nodiscard]] std::vector<Worker*> holders(int stage) {
+        const int owner = layout_.owner_of(stage);
+        std::vector<Worker*> result;
+        for (int replica = 0; replica < participants_; ++replica) {
+            result.push_back(&worker_at(replica, owner));
+            if (plan_.copies() > 1) result.push_back(&worker_at(replica, plan_.pp - 1 - owner));
+        }
+        return result;
+    }
 
     void handle(Token token) {
         const auto kind = static_cast<EventKind>(token >> 56);
@@ -164,6 +184,8 @@ class Replayer {
                 return receive(worker, at);
             case InstructionKind::forward:
             case InstructionKind::backward:
+            case InstructionKind::backward_input:
+            case InstructionKind::backward_weight:
                 return start_pass(worker, at);
             case InstructionKind::send_forward:
             case InstructionKind::send_backward:
@@ -175,39 +197,78 @@ class Replayer {
         }
     }
 
+    [[nodiscard]] const Work& work_of(const ChunkWork& chunk, const Instruction& at) const {
+        const bool first = at.microbatch == 0;
+        const bool last = at.microbatch == shape_.passes() - 1;
+        switch (at.kind) {
+            case InstructionKind::forward:
+                return first && !chunk.first_forward.empty() ? chunk.first_forward : chunk.forward;
+            case InstructionKind::backward_input:
+                return chunk.backward_input;
+            case InstructionKind::backward_weight:
+                return last && !chunk.last_weight.empty() ? chunk.last_weight : chunk.backward_weight;
+            default:
+                return last && !chunk.last_backward.empty() ? chunk.last_backward : chunk.backward;
+        }
+    }
+
     void start_pass(Worker& worker, const Instruction& at) {
-        const ChunkWork& chunk = stage_work(worker).chunks[static_cast<std::size_t>(at.chunk)];
-        const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
         const auto index = static_cast<std::size_t>(at.chunk);
-        const bool backward = at.kind == InstructionKind::backward;
-        const bool first = at.microbatch == 0 && !chunk.first_forward.empty();
-        const bool last = at.microbatch == shape_.microbatches - 1 && !chunk.last_backward.empty();
-        worker.work = backward ? (last ? &chunk.last_backward : &chunk.backward)
-                               : (first ? &chunk.first_forward : &chunk.forward);
+        const ChunkWork& chunk = stage_work(worker).chunks[index];
+        const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
+        worker.work = &work_of(chunk, at);
         worker.next_step = 0;
         worker.pass_start = engine_.now();
-        worker.flops += backward ? chunk.backward_flops : chunk.forward_flops;
-        if (backward)
-            worker.ledger.allocate(engine_.now(), MemoryTag::activations, memory.chunk_working[index]);
-        else
-            worker.ledger.allocate(engine_.now(), MemoryTag::activations,
-                                   memory.chunk_activations[index] + memory.chunk_transient[index]);
+        Bytes allocated;
+        if (at.kind == InstructionKind::forward) {
+            worker.flops += chunk.forward_flops;
+            allocated = memory.chunk_activations[index] + memory.chunk_transient[index];
+        } else if (at.kind == InstructionKind::backward_weight) {
+            worker.flops += chunk.weight_flops;
+        } else {
+            worker.flops += chunk.backward_flops;
+            if (at.kind == InstructionKind::backward_input) worker.flops -= chunk.weight_flops;
+            allocated = memory.chunk_working[index];
+        }
+        worker.ledger.allocate(engine_.now(), MemoryTag::activations, allocated);
+    }
+
+    /// What the end of a pass frees; B of a split backward pass leaves to W what it needs (see sim/cost/memory.hpp).
+    [[nodiscard]] static Bytes freed_by(InstructionKind kind, const StageMemory& memory, std::size_t chunk) {
+        switch (kind) {
+            case InstructionKind::backward:
+                return memory.chunk_activations[chunk] + memory.chunk_transient[chunk] + memory.chunk_working[chunk];
+            case InstructionKind::backward_input:
+                return memory.chunk_transient[chunk] - memory.chunk_delayed[chunk] + memory.chunk_working[chunk];
+            case InstructionKind::backward_weight:
+                return memory.chunk_activations[chunk] + memory.chunk_delayed[chunk];
+            default:
+                return Bytes(0);
+        }
+    }
+
+    static SliceKind slice_of(InstructionKind kind) {
+        switch (kind) {
+            case InstructionKind::forward:
+                return SliceKind::forward;
+            case InstructionKind::backward:
+                return SliceKind::backward;
+            case InstructionKind::backward_input:
+                return SliceKind::backward_input;
+            case InstructionKind::backward_weight:
+                return SliceKind::backward_weight;
+            default:
+                return SliceKind::optimizer_step;
+        }
     }
 
     void end_pass(Worker& worker) {
         worker.work = nullptr;
         const Instruction& at = *worker.current;
-        const auto index = static_cast<std::size_t>(at.chunk);
-        if (at.kind == InstructionKind::backward) {
-            const StageMemory& memory = memory_[static_cast<std::size_t>(worker.stage)];
-            worker.ledger.free(
-                engine_.now(), MemoryTag::activations,
-                memory.chunk_activations[index] + memory.chunk_transient[index] + memory.chunk_working[index]);
-        }
-        const SliceKind kind = at.kind == InstructionKind::forward    ? SliceKind::forward
-                               : at.kind == InstructionKind::backward ? SliceKind::backward
-                                                                      : SliceKind::optimizer_step;
-        record_slice(index_of(worker), kind, at.chunk, at.microbatch, worker.pass_start);
+        const Bytes freed =
+            freed_by(at.kind, memory_[static_cast<std::size_t>(worker.stage)], static_cast<std::size_t>(at.chunk));
+        if (freed > Bytes(0)) worker.ledger.free(engine_.now(), MemoryTag::activations, freed);
+        record_slice(index_of(worker), slice_of(at.kind), at.chunk, at.microbatch, worker.pass_start);
     }
 
     void record_slice(std::size_t worker, SliceKind kind, int chunk, std::int64_t microbatch, Seconds start) {
@@ -302,7 +363,7 @@ class Replayer {
 
     void send(Worker& worker, const Instruction& at) {
         const bool backward = at.kind == InstructionKind::send_backward;
-        const int target = virtual_stage(worker, at.chunk) + (backward ? -1 : 1);
+        const int target = shape_.target(shape_.virtual_stage(worker.stage, at.chunk), backward);
         std::size_t slot = transfers_.size();
         if (free_transfers_.empty()) {
             transfers_.emplace_back();
@@ -312,8 +373,8 @@ class Replayer {
         }
         Transfer& transfer = transfers_[slot];
         transfer.sender = index_of(worker);
-        transfer.receiver = index_of(worker_at(worker.replica, target % plan_.pp));
-        transfer.message = {backward, target / plan_.pp, at.microbatch, engine_.now()};
+        transfer.receiver = index_of(worker_at(worker.replica, shape_.stage_of(target)));
+        transfer.message = {backward, shape_.chunk_of(target), at.microbatch, engine_.now()};
         Seconds latency;
         const Group& from = devices_[transfer.sender];
         const Group& to = devices_[transfer.receiver];
@@ -326,11 +387,10 @@ class Replayer {
 
     /// The tensor on the way: what leaves the chunk in front of the boundary (forward and backward alike).
     [[nodiscard]] Bytes boundary_of(const Transfer& transfer) const {
-        const int receiver_stage = workers_[transfer.receiver].stage;
-        const int receiving = transfer.message.chunk * plan_.pp + receiver_stage;
+        const int receiving = shape_.virtual_stage(workers_[transfer.receiver].stage, transfer.message.chunk);
         const int front = transfer.message.backward ? receiving : receiving - 1;
-        return stages_[static_cast<std::size_t>(front % plan_.pp)]
-            .chunks[static_cast<std::size_t>(front / plan_.pp)]
+        return stages_[static_cast<std::size_t>(shape_.stage_of(front))]
+            .chunks[static_cast<std::size_t>(shape_.chunk_of(front))]
             .boundary;
     }
 
@@ -400,15 +460,16 @@ class Replayer {
         const StageBuckets& buckets = buckets_of(worker.stage);
         if (!worker.current) return 1;
         const InstructionKind kind = worker.current->kind;
-        const bool every = (kind == InstructionKind::forward && buckets.every_forward) ||
-                           (kind == InstructionKind::backward && buckets.every_backward);
+        const bool backward = kind == InstructionKind::backward || kind == InstructionKind::backward_input;
+        const bool every =
+            (kind == InstructionKind::forward && buckets.every_forward) || (backward && buckets.every_backward);
         return every ? static_cast<int>(worker.current->microbatch) + 1 : 1;
     }
 
     void mark_ready(int stage, int index) {
         StageBuckets& buckets = buckets_of(stage);
         Bucket& bucket = buckets.buckets[static_cast<std::size_t>(index)];
-        if (++bucket.ready % participants_ != 0) return;
+        if (++bucket.ready % (participants_ * plan_.copies()) != 0) return;
         buckets.queue.push_back(index);
         start_next_bucket(stage);
     }
@@ -481,11 +542,13 @@ class Replayer {
 
     /// Bytes of the flows that others stood for.
     void add_unsimulated_bytes(std::vector<std::int64_t>& bytes) {
-        for (int stage = 0; stage < plan_.pp; ++stage)
+        for (int stage = 0; stage < plan_.pp; ++stage) {
+            if (layout_.owner_of(stage) != stage) continue;  // its buckets are those of the owner
             for (const Bucket& bucket : buckets_of(stage).buckets)
                 for (const Group& group : simulated_groups(bucket.collective.group, stage))
                     for (const HopFlow& flow : group_collective(group, bucket).others)
                         add_flow_bytes(flow, bucket.completed, topology_, bytes);
+        }
     }
 
     void start_bucket_flows(int stage, std::size_t index) {
@@ -508,24 +571,24 @@ class Replayer {
         ++bucket.completed;
         buckets.running = -1;
         const SliceKind kind = bucket.reduces ? SliceKind::reduce_gradients : SliceKind::gather_parameters;
-        for (int replica = 0; replica < participants_; ++replica)
-            record_slice(index_of(worker_at(replica, stage)), kind, static_cast<int>(index), 0, bucket.start);
+        const std::vector<Worker*> waiting = holders(stage);
+        for (const Worker* worker : waiting)
+            record_slice(index_of(*worker), kind, static_cast<int>(index), 0, bucket.start);
         if (bucket.then >= 0) buckets.queue.push_front(bucket.then);
         start_next_bucket(stage);
-        for (int replica = 0; replica < participants_; ++replica) {
-            Worker& worker = worker_at(replica, stage);
-            if (worker.waiting != Worker::Waiting::bucket || !has_what_it_awaits(worker)) continue;
-            resume(worker, TimeClass::dp_exposed);
-            advance(worker);
+        for (Worker* worker : waiting) {
+            if (worker->waiting != Worker::Waiting::bucket || !has_what_it_awaits(*worker)) continue;
+            resume(*worker, TimeClass::dp_exposed);
+            advance(*worker);
         }
     }
 
     /// Beside compute a collective gets only a share of the device: it ends later, unless all workers wait already.
     bool stretch(int stage, std::size_t index) {
         const double share = model_.scenario().software.dp_overlap_share;
-        bool all_wait = true;
-        for (int replica = 0; replica < participants_; ++replica)
-            all_wait = all_wait && worker_at(replica, stage).waiting == Worker::Waiting::bucket;
+        const std::vector<Worker*> all = holders(stage);
+        const bool all_wait = std::all_of(
+            all.begin(), all.end(), [](const Worker* worker) { return worker->waiting == Worker::Waiting::bucket; });
         if (all_wait || share <= 0) return false;
         Bucket& bucket = buckets_of(stage).buckets[index];
         bucket.stretched = true;
@@ -678,7 +741,7 @@ class Replayer {
 }  // namespace
 
 ReplayRecord replay(CostModel& model, const Plan& plan, const ReplayOptions& options) {
-    validate_schedule(pipeline_shape(plan));
+    validate_schedule(plan.shape());
     return Replayer(model, plan, options).run();
 }
 

@@ -22,20 +22,29 @@ class ChunkBuilder {
 
     ChunkWork build() {
         ChunkWork work;
-        const std::int64_t microbatches = plan_.microbatches();
+        const std::int64_t passes = plan_.shape().passes();
         const bool gathers = any_unit([](const UnitBuckets& unit) { return !unit.gathered_forward.empty(); });
-        const bool reduces =
-            any_unit([](const UnitBuckets& unit) { return !unit.reduced.empty() || !unit.gathered_backward.empty(); });
+        const bool gathers_again = any_unit([](const UnitBuckets& unit) { return !unit.gathered_backward.empty(); });
+        const bool reduces = any_unit([](const UnitBuckets& unit) { return !unit.reduced.empty(); });
         const bool first = gathers && !buckets_.every_forward;
-        const bool last = reduces && !buckets_.every_backward;
-        work.forward = pass(false, gathers && !first, microbatches - (first ? 1 : 0));
-        if (first) work.first_forward = pass(false, true, 1);
-        work.backward = pass(true, reduces && !last, microbatches - (last ? 1 : 0));
-        if (last) work.last_backward = pass(true, true, 1);
+        work.forward = pass(PassKind::forward, gathers && !first, passes - (first ? 1 : 0));
+        if (first) work.first_forward = pass(PassKind::forward, true, 1);
+        if (splits_backward(plan_.schedule)) {
+            const bool last = reduces && !buckets_.every_backward;
+            work.backward_input = pass(PassKind::backward_input, gathers_again, passes);
+            work.backward_weight = pass(PassKind::backward_weight, reduces && !last, passes - (last ? 1 : 0));
+            if (last) work.last_weight = pass(PassKind::backward_weight, true, 1);
+        } else {
+            const bool window = reduces || gathers_again;
+            const bool last = window && !buckets_.every_backward;
+            work.backward = pass(PassKind::backward, window && !last, passes - (last ? 1 : 0));
+            if (last) work.last_backward = pass(PassKind::backward, true, 1);
+        }
         for (std::int64_t index = range().first; index < range().last; ++index) {
             const UnitCost& cost = unit(index);
             work.forward_flops += cost.forward.flops;
             work.backward_flops += cost.recompute.flops + cost.backward.flops;
+            work.weight_flops += cost.backward_weight.flops;
             work.boundary = cost.boundary;
         }
         return work;
@@ -50,8 +59,9 @@ class ChunkBuilder {
     }
 
     /// Steps of one pass, executed `repeats` times in the iteration. `window`: beside data-parallel collectives.
-    Work pass(bool backward, bool window, std::int64_t repeats) {
+    Work pass(PassKind kind, bool window, std::int64_t repeats) {
         Work work;
+        const bool backward = kind != PassKind::forward;
         const auto units = static_cast<std::size_t>(range().size());
         const bool split = fidelity_ == Fidelity::layer || window;
         if (!split) work.emplace_back();
@@ -60,13 +70,31 @@ class ChunkBuilder {
             const UnitCost& cost = unit(range().first + static_cast<std::int64_t>(position));
             if (split) {
                 work.emplace_back();
-                if (window) enter_window(work.back(), buckets_.units[chunk_][position], cost, backward);
+                if (window) enter_window(work.back(), buckets_.units[chunk_][position], cost, kind);
             }
-            if (backward) add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
-            add_phase(work, backward ? cost.backward : cost.forward, TimeClass::compute, window, repeats);
-            if (window && backward) work.back().release = buckets_.units[chunk_][position].reduced;
+            if (recomputes(kind)) add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
+            add_phase(work, phase_of(cost, kind), TimeClass::compute, window, repeats);
+            if (window && completes_gradients(kind)) work.back().release = buckets_.units[chunk_][position].reduced;
         }
         return work;
+    }
+
+    static bool recomputes(PassKind kind) { return kind == PassKind::backward || kind == PassKind::backward_input; }
+    static bool completes_gradients(PassKind kind) {
+        return kind == PassKind::backward || kind == PassKind::backward_weight;
+    }
+    static const Phase& phase_of(const UnitCost& cost, PassKind kind) {
+        switch (kind) {
+            case PassKind::forward:
+                return cost.forward;
+            case PassKind::backward_input:
+                return cost.backward_input;
+            case PassKind::backward_weight:
+                return cost.backward_weight;
+            case PassKind::backward:
+                break;
+        }
+        return cost.backward;
     }
 
     void add_phase(Work& work, const Phase& phase, TimeClass compute_class, bool window, std::int64_t repeats) {
@@ -104,13 +132,17 @@ class ChunkBuilder {
     }
 
     /// What a unit awaits and starts in a pass beside data-parallel collectives, and the compute time that they cost
-    /// it.
-    void enter_window(WorkStep& step, const UnitBuckets& unit, const UnitCost& cost, bool backward) {
-        step.await = backward ? unit.gathered_backward : unit.gathered_forward;
-        step.prefetch = backward ? unit.prefetch_backward : unit.prefetch_forward;
+    /// it. Of a split backward pass, B needs the parameters, and the reductions run beside W.
+    void enter_window(WorkStep& step, const UnitBuckets& unit, const UnitCost& cost, PassKind kind) {
+        const bool backward = kind != PassKind::forward;
+        if (kind != PassKind::backward_weight) {
+            step.await = backward ? unit.gathered_backward : unit.gathered_forward;
+            step.prefetch = backward ? unit.prefetch_backward : unit.prefetch_forward;
+        }
         const Software& software = model_.scenario().software;
-        if (!software.dp_overlap) return;
-        const Seconds compute = backward ? cost.backward.total() + cost.recompute.total() : cost.forward.total();
+        if (!software.dp_overlap || kind == PassKind::backward_input) return;
+        Seconds compute = phase_of(cost, kind).total();
+        if (recomputes(kind)) compute += cost.recompute.total();
         const Seconds beside = backward ? unit.beside_backward : unit.beside_forward;
         const Seconds lost = std::min(beside, compute) * software.overlap_slowdown;
         const bool always = backward || buckets_.every_forward;

@@ -31,9 +31,14 @@ struct ChunkWork {
     Work backward;       // recomputation included
     Work first_forward;  // of the first microbatch, which waits for parameters; empty: as `forward`
     Work last_backward;  // of the last microbatch, which releases gradients; empty: as `backward`
+    // Instead of `backward` if the schedule splits it:
+    Work backward_input;   // recomputation included
+    Work backward_weight;  //
+    Work last_weight;      // of the last microbatch; empty: as `backward_weight`
     Flops forward_flops;
     Flops backward_flops;
-    Bytes boundary;  // leaving the chunk forward
+    Flops weight_flops;  // part of backward_flops that a split backward pass leaves for W
+    Bytes boundary;      // leaving the chunk forward
 };
 
 /// A message that has arrived and was not consumed yet.

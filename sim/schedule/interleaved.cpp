@@ -3,26 +3,32 @@
 // their number. Microbatches advance in groups of as many as there are stages: a group passes chunk 0, then chunk 1 and
 // so on; backward the chunks come in reverse. Microbatches must be a multiple of the stages.
 #include "sim/schedule/orders.hpp"
-#include "sim/schedule/warmup_order.hpp"
+#include "sim/schedule/pattern_order.hpp"
 
 namespace plansim {
 namespace {
 
-class Interleaved : public WarmupOrder {
+class Interleaved : public PassOrder {
   public:
     Interleaved(const PipelineShape& shape, std::int64_t warmup)
-        : WarmupOrder(shape.microbatches * shape.chunks, warmup), stages_(shape.stages), chunks_(shape.chunks) {}
-
-  protected:
-    [[nodiscard]] PassStep nth(std::int64_t n, bool backward) const override {
+        : stages_(shape.stages), chunks_(shape.chunks), turns_(shape.microbatches * shape.chunks) {
+        turns_.repeat(warmup, {{PassKind::forward}});
+        turns_.finish({{PassKind::forward}, {PassKind::backward}});
+    }
+    [[nodiscard]] std::int64_t length() const override { return turns_.length(); }
+    [[nodiscard]] PassStep at(std::int64_t index) const override {
+        const PassStep turn = turns_.at(index);
+        const std::int64_t n = turn.microbatch;  // the n-th pass of its direction, over all chunks
         const std::int64_t group = n / (std::int64_t{stages_} * chunks_);
         const int chunk = static_cast<int>(n / stages_ % chunks_);
-        return {backward, backward ? chunks_ - 1 - chunk : chunk, group * stages_ + n % stages_};
+        const bool backward = turn.kind == PassKind::backward;
+        return {turn.kind, backward ? chunks_ - 1 - chunk : chunk, group * stages_ + n % stages_};
     }
 
   private:
     int stages_;
     int chunks_;
+    PatternOrder turns_;
 };
 
 }  // namespace

@@ -2,12 +2,12 @@
 // Pipeline schedules: what each stage executes, in which order, as a lazily generated stream of instructions.
 //
 // A schedule is an order of passes (forward or backward of one chunk for one microbatch); sends and receives follow
-// from it, because virtual stage v = chunk * stages + stage receives from v - 1 and sends to v + 1 (backward: the other
-// way). One builder per file (gpipe.cpp, one_f_one_b.cpp, interleaved.cpp) behind PassOrder. A stream is a cursor over
-// closed forms: it takes O(1) memory however many microbatches there are.
+// from it and from where PipelineShape puts the virtual stages. One builder per file (gpipe.cpp, zb_h1.cpp, ...) behind
+// PassOrder. A stream is a cursor over closed forms: its memory grows with the stages, not with the microbatches.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,20 +18,15 @@
 
 namespace plansim {
 
-struct PipelineShape {
-    ScheduleKind kind = ScheduleKind::one_f_one_b;
-    int stages = 1;
-    int chunks = 1;  // per stage
-    std::int64_t microbatches = 1;
-    [[nodiscard]] int virtual_stages() const { return stages * chunks; }
-};
-PipelineShape pipeline_shape(const Plan& plan);
+/// A backward pass as a whole, or split: gradients of the chunk's input (B), later those of its weights (W).
+enum class PassKind { forward, backward, backward_input, backward_weight };
 
-/// One forward or backward pass of a chunk for a microbatch.
+/// One pass of a chunk for a microbatch.
 struct PassStep {
-    bool backward = false;
+    PassKind kind = PassKind::forward;
     int chunk = 0;
     std::int64_t microbatch = 0;
+    bool joined = false;  // with the next pass: the inputs of both are awaited first, the outputs of both sent last
     friend bool operator==(const PassStep&, const PassStep&) = default;
 };
 
@@ -40,7 +35,7 @@ class PassOrder {
   public:
     virtual ~PassOrder() = default;
     [[nodiscard]] virtual std::int64_t length() const = 0;
-    /// 0 <= index < length(); O(1).
+    /// 0 <= index < length(); O(log stages).
     [[nodiscard]] virtual PassStep at(std::int64_t index) const = 0;
 };
 std::unique_ptr<PassOrder> pass_order(const PipelineShape& shape, int stage);
@@ -51,7 +46,9 @@ enum class InstructionKind {
     forward,
     send_forward,
     receive_backward,
-    backward,
+    backward,         // as a whole
+    backward_input,   // B and W of a schedule that splits the backward pass, also where one follows the other
+    backward_weight,  //
     send_backward,
     reduce_gradients,  // once, after the last backward pass
     optimizer_step     // once, last
@@ -73,12 +70,16 @@ class InstructionStream {
     std::optional<Instruction> next();
 
   private:
+    void queue_next_passes();
+    void queue_compute(const PassStep& pass);
+    void queue_transfer(const PassStep& pass, bool receive);
+
     PipelineShape shape_;
     int stage_;
     std::unique_ptr<PassOrder> order_;
     std::int64_t step_ = 0;
-    int part_ = 0;  // receive, pass, send within a step
-    int tail_ = 0;  // instructions after the last pass
+    std::deque<Instruction> queue_;  // of the current pass, or of passes that are joined
+    int tail_ = 0;                   // instructions after the last pass
     bool started_ = false;
 };
 

@@ -12,8 +12,13 @@
 namespace plansim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ScheduleKind>, 3> kSchedules{
-    {{"gpipe", ScheduleKind::gpipe}, {"1f1b", ScheduleKind::one_f_one_b}, {"interleaved", ScheduleKind::interleaved}}};
+constexpr std::array<std::pair<std::string_view, ScheduleKind>, 6> kSchedules{
+    {{"gpipe", ScheduleKind::gpipe},
+     {"1f1b", ScheduleKind::one_f_one_b},
+     {"interleaved", ScheduleKind::interleaved},
+     {"zb-h1", ScheduleKind::zb_h1},
+     {"zb-v", ScheduleKind::zb_v},
+     {"dualpipe", ScheduleKind::dualpipe}}};
 constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecompute{
     {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
 
@@ -76,8 +81,7 @@ void read_expert_degrees(Reader& document, Plan& plan, const Workload& workload)
 }
 
 void read_zero(Reader& document, Plan& plan, const Software& software) {
-    plan.zero =
-        static_cast<int>(document.integer_or("zero", plan.dp > 1 || plan.cp > 1 ? software.zero : 0, Range{0, 3}));
+    plan.zero = static_cast<int>(document.integer_or("zero", plan.data_ranks() > 1 ? software.zero : 0, Range{0, 3}));
     plan.fsdp = static_cast<int>(document.integer_or("fsdp", 0, Range{0, kMostDevices}));
     if (plan.fsdp > 0 && plan.zero == 0) document.fail("fsdp", "nothing is sharded under zero=0", "use zero=1, 2 or 3");
     if (plan.fsdp > 0 && plan.data_ranks() % plan.fsdp != 0)
@@ -175,23 +179,82 @@ void check_model_fits(Reader& document, const Plan& plan, const Workload& worklo
                       "use sequence_parallel=off");
 }
 
+void check_chunks(Reader& document, const Plan& plan, const std::string& key) {
+    const std::string_view name = name_of(plan.schedule);
+    if (v_shaped(plan.schedule)) {
+        if (plan.vpp != 2)
+            document.fail(key, fmt::format("schedule {} has two chunks per stage, not vpp {}", name, plan.vpp),
+                          "use vpp=2 or leave it out");
+        if (plan.schedule == ScheduleKind::zb_v && plan.pp == 1)
+            document.fail("schedule", "schedule zb-v needs more than one stage", "use schedule=zb-h1");
+        return;
+    }
+    if (plan.schedule != ScheduleKind::interleaved && plan.vpp > 1)
+        document.fail(key, fmt::format("schedule {} has one chunk per stage, not vpp {}", name, plan.vpp),
+                      "use schedule=interleaved");
+    if (plan.schedule == ScheduleKind::interleaved && plan.pp == 1 && plan.vpp > 1)
+        document.fail(key, "interleaving needs more than one stage", "use vpp=1");
+}
+
+/// What the schedules that split the backward pass are not modelled with (yet, or because it makes no sense).
+void check_split(Reader& document, const Plan& plan) {
+    const auto refuse = [&](const std::string& key, const std::string& what, const std::string& hint) {
+        document.fail(document.has(key) ? key : "schedule",
+                      fmt::format("{} is not modelled with schedule {}", what, name_of(plan.schedule)), hint);
+    };
+    const bool dualpipe = plan.schedule == ScheduleKind::dualpipe;
+    if (dualpipe && plan.fsdp > 0) refuse("fsdp", "sharding over some of the data-parallel ranks", "leave fsdp out");
+    if (dualpipe && plan.ep > 1) refuse("ep", fmt::format("ep {}", plan.ep), "use ep=1");
+    if (plan.zero >= (dualpipe ? 2 : 3))
+        refuse("zero", fmt::format("zero={}", plan.zero), dualpipe ? "use zero=0 or zero=1" : "use zero=0, 1 or 2");
+    if (plan.offload > 0) refuse("offload", "offloading of activations", "leave offload out");
+    if (plan.recompute_layers > 0)
+        refuse("recompute_layers", "full recomputation of some layers", "leave recompute_layers out");
+    const auto recomputes = [&](Recompute wanted) {
+        return std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                           [&](Recompute mode) { return mode == wanted; });
+    };
+    const std::string reason = "what it rebuilds would have to live until the weight gradients have been computed";
+    if (recomputes(Recompute::full))
+        document.fail(
+            "recompute",
+            fmt::format("full recomputation cannot be combined with schedule {}: {}", name_of(plan.schedule), reason),
+            "one of none, selective");
+    // Inside of attention nothing is the input of a product with weights.
+    constexpr RecomputeModules kWithoutWeights =
+        static_cast<unsigned>(RecomputeModule::core_attn) | static_cast<unsigned>(RecomputeModule::mla_up_proj);
+    if (recomputes(Recompute::selective) && (plan.recompute_modules & ~kWithoutWeights) != 0)
+        document.fail("recompute_modules",
+                      fmt::format("recomputation outside of attention cannot be combined with schedule {}: {}",
+                                  name_of(plan.schedule), reason),
+                      "any of core_attn, mla_up_proj");
+}
+
 void check_schedule(Reader& document, const Plan& plan, const Workload& workload) {
     const std::string key = document.has("vpp") ? "vpp" : "schedule";
     const std::int64_t units = workload.transformer ? workload.transformer->all_layers() : workload.chain_length();
-    if (std::int64_t{plan.pp} * plan.vpp > units)
+    const std::int64_t most = units * plan.copies();
+    if (std::int64_t{plan.pp} * plan.vpp > most)
         document.fail(document.has("pp") ? "pp" : "vpp",
                       fmt::format("{} layers cannot fill {} stages of {} chunks", units, plan.pp, plan.vpp),
-                      fmt::format("use pp x vpp <= {}", units));
-    if (plan.schedule != ScheduleKind::interleaved && plan.vpp > 1)
-        document.fail(key,
-                      fmt::format("schedule {} has one chunk per stage, not vpp {}", name_of(plan.schedule), plan.vpp),
-                      "use schedule=interleaved");
-    if (plan.schedule == ScheduleKind::interleaved && plan.vpp > 1 && plan.pp > 1 && plan.mbs > 0 && plan.dp > 0 &&
-        plan.microbatches() % plan.pp != 0)
+                      fmt::format("use pp x vpp <= {}", most));
+    check_chunks(document, plan, key);
+    if (splits_backward(plan.schedule)) check_split(document, plan);
+    if (plan.mbs < 1 || plan.dp < 1) return;
+    const std::int64_t microbatches = plan.microbatches();
+    if (plan.schedule == ScheduleKind::interleaved && plan.vpp > 1 && plan.pp > 1 && microbatches % plan.pp != 0)
         document.fail(key, fmt::format("the interleaved schedule needs microbatches ({}) to be a multiple of pp ({})",
-                                       plan.microbatches(), plan.pp));
-    if (plan.schedule == ScheduleKind::interleaved && plan.pp == 1 && plan.vpp > 1)
-        document.fail(key, "interleaving needs more than one stage", "use vpp=1");
+                                       microbatches, plan.pp));
+    if (plan.schedule != ScheduleKind::dualpipe) return;
+    if (plan.pp % 2 != 0)
+        document.fail(document.has("pp") ? "pp" : "schedule",
+                      fmt::format("dualpipe pairs stage s with stage pp - 1 - s, but pp is {}", plan.pp),
+                      "use an even pp");
+    if (microbatches % 2 != 0 || microbatches < 2 * plan.pp)
+        document.fail("schedule",
+                      fmt::format("dualpipe needs an even number of microbatches, at least 2 x pp = {}, not {}",
+                                  2 * plan.pp, microbatches),
+                      "use a larger gbs, or a smaller mbs or dp");
 }
 
 void read_placement(Reader& document, Plan& plan, const Platform& platform) {
@@ -282,9 +345,10 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     if (plan.ep > 1 && plan.etp < plan.tp && !plan.sequence_parallel)
         document.fail("sequence_parallel", "experts that are spread over tensor-parallel ranks need it",
                       "use sequence_parallel=on or etp=tp");
-    read_zero(document, plan, software);
     plan.schedule = document.one_of_or<ScheduleKind>(
         "schedule", kSchedules, plan.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
+    if (v_shaped(plan.schedule) && !document.has("vpp")) plan.vpp = 2;
+    read_zero(document, plan, software);
     read_recompute(document, plan);
     read_recompute_details(document, plan);
     check_model_fits(document, plan, workload);
@@ -295,7 +359,7 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     if (document.has("stages"))
         read_stages(document, plan, workload);
     else
-        plan.stages = even_stages(workload, plan.pp, plan.vpp);
+        plan.stages = even_stages(workload, plan.shape());
     read_placement(document, plan, platform);
     document.finish();
     return plan;
@@ -315,13 +379,13 @@ std::string summary(const Plan& plan) {
     if (plan.ep > 1) text += fmt::format(" ep={}", plan.ep);
     if (plan.ep > 1 && plan.etp > 1) text += fmt::format(" etp={}", plan.etp);
     if (plan.vpp > 1) text += fmt::format(" vpp={}", plan.vpp);
-    if (plan.schedule != ScheduleKind::one_f_one_b && plan.pp > 1)
+    if (plan.schedule != ScheduleKind::one_f_one_b && (plan.pp > 1 || splits_backward(plan.schedule)))
         text += fmt::format(" schedule={}", name_of(plan.schedule));
     const bool uniform =
         std::adjacent_find(plan.recompute.begin(), plan.recompute.end(), std::not_equal_to<>()) == plan.recompute.end();
     text += fmt::format(" recompute={}", uniform ? name_of(plan.recompute.front()) : "per-stage");
     if (plan.tp > 1) text += fmt::format(" sequence_parallel={}", plan.sequence_parallel ? "on" : "off");
-    if (plan.dp > 1) text += fmt::format(" zero={}", plan.zero);
+    if (plan.dp > 1 || plan.copies() > 1) text += fmt::format(" zero={}", plan.zero);
     if (plan.fsdp > 0) text += fmt::format(" fsdp={}", plan.fsdp);
     if (plan.recompute_layers > 0) text += fmt::format(" recompute_layers={}", plan.recompute_layers);
     if (plan.lora > 0) text += fmt::format(" lora={}", plan.lora);
@@ -329,22 +393,23 @@ std::string summary(const Plan& plan) {
     return text;
 }
 
-std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, int pp, int vpp) {
+std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, const PipelineShape& shape) {
     const std::int64_t length = workload.chain_length();
     const bool transformer = workload.transformer.has_value();
     const std::int64_t layers = transformer ? workload.transformer->all_layers() : length;
-    const std::int64_t parts = std::int64_t{pp} * vpp;
+    const std::int64_t parts = shape.virtual_stages() / shape.copies();
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(parts), layers / parts);
     // What is left over goes to the inner virtual stages first, one each: the outer ones also hold embedding and head.
     for (std::int64_t extra = 0; extra < layers % parts; ++extra)
         ++sizes[static_cast<std::size_t>(extra < parts - 2 ? extra + 1 : 0)];
-    std::vector<std::vector<ChainRange>> stages(static_cast<std::size_t>(pp));
+    std::vector<std::vector<ChainRange>> stages(static_cast<std::size_t>(shape.stages));
     std::int64_t first = 0;
-    for (std::int64_t part = 0; part < parts; ++part) {
-        std::int64_t last = first + sizes[static_cast<std::size_t>(part)];
-        if (transformer && part == 0) ++last;          // embedding
-        if (transformer && part == parts - 1) ++last;  // head
-        stages[static_cast<std::size_t>(part % pp)].push_back({first, last});
+    for (int part = 0; part < shape.virtual_stages(); ++part) {
+        if (shape.source(part, false) < 0) first = 0;
+        std::int64_t last = first + sizes[static_cast<std::size_t>(part % parts)];
+        if (transformer && shape.source(part, false) < 0) ++last;  // embedding
+        if (transformer && shape.target(part, false) < 0) ++last;  // head
+        stages[static_cast<std::size_t>(shape.stage_of(part))].push_back({first, last});
         first = last;
     }
     return stages;

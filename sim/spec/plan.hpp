@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "sim/base/reader.hpp"
+#include "sim/spec/pipeline_shape.hpp"
 #include "sim/spec/platform.hpp"
 #include "sim/spec/software.hpp"
 #include "sim/spec/workload.hpp"
 
 namespace plansim {
 
-enum class ScheduleKind { gpipe, one_f_one_b, interleaved };
-std::string_view name_of(ScheduleKind kind);
 enum class Recompute { none, selective, full };
 std::string_view name_of(Recompute recompute);
 /// What selective recomputation computes again; bits of Plan::recompute_modules.
@@ -82,23 +81,28 @@ struct Plan {
     std::vector<Recompute> recompute;  // one per stage (pp entries)
     RecomputeModules recompute_modules = static_cast<unsigned>(RecomputeModule::core_attn);  // of selective
     std::int64_t recompute_layers = 0;            // full: only so many layers of each chunk; 0: all
-    std::vector<std::vector<ChainRange>> stages;  // stages[stage][chunk]; virtual stage = chunk * pp + stage
+    std::vector<std::vector<ChainRange>> stages;  // stages[stage][chunk]; see PipelineShape for the virtual stage
     std::string order = "tp-cp-ep-dp-pp";         // rank order, fastest first; ignored if `devices` is given
     std::vector<std::int64_t> devices;            // explicit device of each rank (rank order tp-cp-ep-dp-pp), or empty
 
     [[nodiscard]] int ranks() const { return tp * cp * dp * pp; }
     [[nodiscard]] std::int64_t microbatches() const { return gbs / (mbs * dp); }
-    /// Ranks that hold the same parameters and share optimizer states under ZeRO.
-    [[nodiscard]] int data_ranks() const { return dp * cp; }
+    /// Ranks that hold the same parameters and share optimizer states under ZeRO; DualPipe has each of them on two
+    /// stages, s and pp - 1 - s.
+    [[nodiscard]] int data_ranks() const { return dp * cp * copies(); }
     /// Ranks that hold the same experts.
-    [[nodiscard]] int expert_data_ranks() const { return tp * cp * dp / (ep * etp); }
+    [[nodiscard]] int expert_data_ranks() const { return tp * data_ranks() / (ep * etp); }
     /// Ranks that share what ZeRO shards; experts have groups of their own.
     [[nodiscard]] int owners() const { return zero == 0 ? 1 : fsdp == 0 ? data_ranks() : fsdp; }
     [[nodiscard]] int expert_owners() const { return zero == 0 ? 1 : std::min(owners(), expert_data_ranks()); }
     [[nodiscard]] Recompute recompute_at(int stage, std::int64_t chain_index) const;
     [[nodiscard]] int virtual_stages() const { return pp * vpp; }
+    [[nodiscard]] int copies() const { return copies_of(schedule); }
+    [[nodiscard]] PipelineShape shape() const { return {schedule, pp, vpp, microbatches()}; }
     [[nodiscard]] const ChainRange& range(int virtual_stage) const {
-        return stages[static_cast<std::size_t>(virtual_stage % pp)][static_cast<std::size_t>(virtual_stage / pp)];
+        const PipelineShape where = shape();
+        return stages[static_cast<std::size_t>(where.stage_of(virtual_stage))]
+                     [static_cast<std::size_t>(where.chunk_of(virtual_stage))];
     }
     /// Device that holds a rank.
     [[nodiscard]] int device_of(const RankCoordinates& rank) const;
@@ -107,8 +111,8 @@ struct Plan {
 
 /// Reads a plan document or an inline plan, fills in what is left out and checks it against the other documents.
 /// Defaults: degrees 1 except dp = devices / (tp * pp * cp), gbs of the workload, schedule 1f1b (interleaved if
-/// vpp > 1), recompute none, the profile's sequence_parallel and zero, stages as even as possible, Megatron's rank
-/// order.
+/// vpp > 1), vpp 2 for zb-v and dualpipe, recompute none, the profile's sequence_parallel and zero, stages as even as
+/// possible, Megatron's rank order.
 Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
 std::string to_yaml(const Plan& plan, const Workload& workload);
 /// The keys of a plan document in order, for any writer.
@@ -122,7 +126,7 @@ std::string summary(const Plan& plan);
 
 /// As even as possible: layers over stages * chunks; embedding and head ride on the first and the last. If layers do
 /// not divide, the first and last virtual stages get the smaller share (they also hold embedding and head).
-std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, int pp, int vpp);
+std::vector<std::vector<ChainRange>> even_stages(const Workload& workload, const PipelineShape& shape);
 
 /// Text "{tp: 8, pp: 4}" of an inline plan "tp=8 pp=4"; throws UsageError if it is not a list of KEY=VALUE.
 std::string inline_plan_to_yaml(const std::string& text);

@@ -85,9 +85,13 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
     const std::int64_t units = transformer ? workload.transformer->all_layers() : workload.chain_length();
     const std::string unit = transformer ? "layer" : "node";
     std::int64_t next = 0;
+    const PipelineShape shape = plan.shape();
     for (int virtual_stage = 0; virtual_stage < plan.virtual_stages(); ++virtual_stage) {
-        const auto stage = static_cast<std::size_t>(virtual_stage % plan.pp);
-        const auto chunk = static_cast<std::size_t>(virtual_stage / plan.pp);
+        const auto stage = static_cast<std::size_t>(shape.stage_of(virtual_stage));
+        const auto chunk = static_cast<std::size_t>(shape.chunk_of(virtual_stage));
+        const bool starts = shape.source(virtual_stage, false) < 0;
+        const bool ends = shape.target(virtual_stage, false) < 0;
+        if (starts) next = 0;
         const std::string& text = texts[stage][chunk];
         const auto range = transformer ? parse_layers(text) : parse_nodes(text, *workload.graph);
         if (!range)
@@ -103,14 +107,19 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
             return document.fail("stages", fmt::format("'{}' leaves the model's {} {}s", text, units, unit));
         next = range->second + 1;
         plan.stages[stage][chunk] = {range->first, next};
-        if (transformer) {
-            plan.stages[stage][chunk] = {range->first + (virtual_stage == 0 ? 0 : 1),
-                                         next + 1 + (virtual_stage == plan.virtual_stages() - 1 ? 1 : 0)};
-        }
+        if (transformer) plan.stages[stage][chunk] = {range->first + (starts ? 0 : 1), next + 1 + (ends ? 1 : 0)};
+        if (ends && next != units)
+            return document.fail("stages", fmt::format("the stages end before {} {}", unit, next),
+                                 fmt::format("the model has {}", units));
+        // The two copies of DualPipe are cut alike: the pair of stages that shares parameters shares all of them.
+        if (virtual_stage >= shape.stages && shape.copies() > 1 &&
+            plan.range(virtual_stage) != plan.range(virtual_stage - shape.stages))
+            return document.fail("stages",
+                                 fmt::format("stage {} chunk 1 holds '{}', but stage {} chunk 0 holds '{}'", stage,
+                                             text, virtual_stage - shape.stages,
+                                             texts[static_cast<std::size_t>(virtual_stage - shape.stages)][0]),
+                                 "both copies of dualpipe are cut alike");
     }
-    if (next != units)
-        document.fail("stages", fmt::format("the stages end before {} {}", unit, next),
-                      fmt::format("the model has {}", units));
 }
 
 std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, const Workload& workload) {

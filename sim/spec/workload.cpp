@@ -136,6 +136,11 @@ GraphNode read_node(Reader map) {
     const double backward = node.matrix || node.parameters > 0 ? 2 : 1;
     node.backward_flops =
         map.quantity_or<Flops>("backward_flops", node.forward_flops * backward, Range::not_negative());
+    const double excess = node.backward_flops.value() - node.forward_flops.value();
+    node.weight_flops = map.quantity_or<Flops>("weight_flops", Flops(node.parameters > 0 ? std::max(excess, 0.0) : 0),
+                                               Range::not_negative());
+    if (node.weight_flops > node.backward_flops)
+        map.fail("weight_flops", "more than the whole backward pass", "weight_flops are part of backward_flops");
     node.reads = map.quantity<Bytes>("reads", Range::not_negative());
     node.writes = map.quantity<Bytes>("writes", Range::not_negative());
     node.output = map.quantity<Bytes>("output", Range::not_negative());
@@ -272,11 +277,12 @@ void write_graph(YamlWriter& out, const ExplicitGraph& graph) {
     out.begin("graph");
     out.begin("nodes");
     for (const auto& node : graph.nodes)
-        out.item(fmt::format(
-            "{{name: {}, matrix: {}, forward_flops: {}, backward_flops: {}, reads: {}, writes: {}, "
-            "parameters: {}, output: {}, saved: {}}}",
-            YamlWriter::quoted(node.name), node.matrix, to_text(node.forward_flops), to_text(node.backward_flops),
-            to_text(node.reads), to_text(node.writes), node.parameters, to_text(node.output), to_text(node.saved)));
+        out.item(
+            fmt::format("{{name: {}, matrix: {}, forward_flops: {}, backward_flops: {}, weight_flops: {}, reads: {}, "
+                        "writes: {}, parameters: {}, output: {}, saved: {}}}",
+                        YamlWriter::quoted(node.name), node.matrix, to_text(node.forward_flops),
+                        to_text(node.backward_flops), to_text(node.weight_flops), to_text(node.reads),
+                        to_text(node.writes), node.parameters, to_text(node.output), to_text(node.saved)));
     out.end();
     if (!graph.edges.empty()) {
         out.begin("edges");

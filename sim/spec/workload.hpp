@@ -63,7 +63,7 @@ struct Transformer {
 
     /// Layers of the pipeline chain.
     [[nodiscard]] std::int64_t all_layers() const { return layers + mtp_layers; }
-    [[nodiscard]] bool is_mixture(std::int64_t layer) const { 
+    [[nodiscard]] bool is_mixture(std::int64_t layer) const {
         return experts > 0 && layer >= dense_layers && (layer - dense_layers) % moe_period == moe_period - 1;
     }
     [[nodiscard]] std::int64_t mixtures() const { return experts > 0 ? (all_layers() - dense_layers) / moe_period : 0; }
@@ -78,6 +78,7 @@ struct GraphNode {
     bool matrix = true;  // runs on the matrix units (else on the vector units at the fp32 rate)
     Flops forward_flops;
     Flops backward_flops;  // default: twice forward if there are parameters or it is a matrix operator, else once
+    Flops weight_flops;    // part of it that computes weight gradients; default: what exceeds forward if there are any
     Bytes reads;           // activations read by the forward pass
     Bytes writes;          // activations written by the forward pass
     std::int64_t parameters = 0;

@@ -37,6 +37,10 @@ std::string_view name_of(SliceKind kind) {
             return "forward";
         case SliceKind::backward:
             return "backward";
+        case SliceKind::backward_input:
+            return "backward input";
+        case SliceKind::backward_weight:
+            return "backward weight";
         case SliceKind::send_forward:
             return "send activations";
         case SliceKind::send_backward:

@@ -72,6 +72,8 @@ struct WorkerRecord {
 enum class SliceKind {
     forward,
     backward,
+    backward_input,
+    backward_weight,
     send_forward,
     send_backward,
     reduce_gradients,

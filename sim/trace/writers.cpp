@@ -24,6 +24,8 @@ std::string slice_title(const Slice& slice) {
     switch (slice.kind) {
         case SliceKind::forward:
         case SliceKind::backward:
+        case SliceKind::backward_input:
+        case SliceKind::backward_weight:
         case SliceKind::send_forward:
         case SliceKind::send_backward:
             return fmt::format("{} {}", name_of(slice.kind), slice.microbatch);
@@ -75,7 +77,8 @@ void write_trace(std::ostream& out, const ReplayRecord& record, const Plan& plan
             events.add(
                 R"json({{"ph":"X","pid":{},"tid":{},"name":"{}","cat":"{}","ts":{},"dur":{},"args":{{"chunk":{},"virtual_stage":{}}}}})json",
                 device, is_communication(slice.kind) ? kCommunicationThread : kComputeThread, title,
-                name_of(slice.kind), start, duration, slice.chunk, slice.chunk * plan.pp + worker.stage);
+                name_of(slice.kind), start, duration, slice.chunk,
+                plan.shape().virtual_stage(worker.stage, slice.chunk));
     }
     for (const WorkerRecord& worker : record.workers)
         for (const MemorySample& sample : worker.memory) {

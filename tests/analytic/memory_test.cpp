@@ -148,6 +148,50 @@ TEST(Activations, BoundaryTensorsAreBufferedTwice) {
     EXPECT_EQ(memory_of(scenario, "tp=2 pp=2 mbs=2", 0).buffers.value(), 2 * (2 * 512 * 512));
 }
 
+/// W of a unit in FLOPs: the weight gradients of its products, each as large as the product.
+double product_flops(const Scenario& scenario, std::int64_t index) {
+    const Block block = build_block(scenario.workload, index, Shard{});
+    double flops = 0;
+    for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph)))
+        if (block.graph[vertex].pass == Pass::forward && block.graph[vertex].kind == OperatorKind::gemm)
+            flops += block.graph[vertex].flops.value();
+    return flops;
+}
+
+TEST(SplitBackward, LeavesTheWeightGradientsOfTheProductsToW) {
+    const Scenario scenario{small_transformer(), ideal_platform(1, 1), bare_software()};
+    for (const std::int64_t index : {0, 1, 9}) {
+        const UnitCost cost = unit_of(scenario, "tp=1", index);
+        EXPECT_NEAR(cost.backward_weight.flops.value(), product_flops(scenario, index), 1) << index;
+        EXPECT_NEAR((cost.backward_input.flops + cost.backward_weight.flops).value(), cost.backward.flops.value(), 1);
+    }
+}
+
+// Device and host time combine as (device^4 + host^4)^(1/4), part by part: never less than for the whole.
+TEST(SplitBackward, IsAsLongAsTheWholeOneButForTheHostAndKeepsCollectivesOutOfW) {
+    const Scenario scenario = realistic(small_transformer(), 1, 4);
+    const UnitCost cost = unit_of(scenario, "tp=4 sequence_parallel=on", 1);
+    EXPECT_NEAR((cost.backward_input.compute + cost.backward_weight.compute) / cost.backward.compute, 1, 1e-12);
+    const Seconds both = cost.backward_input.total() + cost.backward_weight.total();
+    EXPECT_GE(both, cost.backward.total());
+    EXPECT_LE(both, cost.backward.total() * 1.05);
+    EXPECT_EQ(cost.backward_input.collectives, cost.backward.collectives);
+    EXPECT_TRUE(cost.backward_weight.collectives.empty());
+    EXPECT_EQ(cost.backward_weight.tp_exposed, Seconds(0));
+}
+
+// Accumulation into the gradient buffer: accumulation_bytes per parameter, if there is more than one microbatch.
+TEST(SplitBackward, AccumulationBelongsToW) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 1), bare_software()};
+    scenario.software.accumulation_bytes = 0;
+    const UnitCost without = unit_of(scenario, "tp=1", 1);
+    scenario.software.accumulation_bytes = 8;
+    const UnitCost with = unit_of(scenario, "tp=1", 1);
+    const double extra = 8 * static_cast<double>(with.parameters) / kMemoryRate;
+    EXPECT_NEAR((with.backward_weight.compute - without.backward_weight.compute).value() / extra, 1, 1e-9);
+    EXPECT_NEAR(with.backward_input.compute / without.backward_input.compute, 1, 1e-12);
+}
+
 // GPipe runs all m forward passes first, so the logits of every microbatch wait for their backward pass.
 TEST(Activations, GpipeHoldsTheLogitsOfAllMicrobatches) {
     Scenario scenario{small_transformer(), ideal_platform(1, 2), bare_software()};

@@ -31,7 +31,7 @@ std::optional<double> judge(CostModel& model, const Plan& plan, Bytes capacity) 
     double slowest = 0;
     for (int stage = 0; stage < plan.pp; ++stage) {
         if (stage_peak(model, plan, stage).total() > capacity) return std::nullopt;
-        slowest = std::max(slowest, chunk_cost(model, plan, stage).total().value());
+        slowest = std::max(slowest, chunk_cost(model, plan, stage).total(plan.schedule).value());
     }
     return slowest;
 }
@@ -267,7 +267,7 @@ TEST(Search, NoPlanIsSlowerThanTheEvenSplitOfItsDegrees) {
         Bench bench(scenario);
         for (const Candidate& candidate : search_all(bench).best) {
             Plan even = candidate.plan;
-            even.stages = even_stages(scenario.workload, even.pp, even.vpp);
+            even.stages = even_stages(scenario.workload, even.shape());
             const Estimate other = estimate(bench.model, even);
             if (other.shortfall) continue;
             EXPECT_LE(candidate.estimate.iteration_time.value(), other.iteration_time.value() * (1 + 1e-12))

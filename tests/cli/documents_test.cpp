@@ -335,10 +335,11 @@ TEST(Documents, OverridesAreCheckedLikeTheDocument) {
 // ---- plans ---------------------------------------------------------------------------------------------------------
 
 /// bert-large (24 layers, 16 heads, gbs 4096) on 8 devices.
-void expect_plan_rejected(const std::string& plan, const std::string& lines) {
+void expect_plan_rejected(const std::string& plan, const std::string& lines,
+                          const std::string& workload_name = "bert-large") {
     const TemporaryFolder folder;
     const std::string file = folder.write("plan.yaml", plan);
-    const CommandResult result = run_plansim({"simulate", "bert-large", "dgx-h100", file, "--devices", "8"});
+    const CommandResult result = run_plansim({"simulate", workload_name, "dgx-h100", file, "--devices", "8"});
     EXPECT_EQ(result.exit_code, 3) << plan;
     EXPECT_EQ(result.out, "");
     std::string err = result.err;
@@ -391,6 +392,87 @@ TEST(Documents, StagesMustHoldEveryLayerOnce) {
                          "first, then those of stage 1, and so on");
     expect_plan_rejected(pp2 + "[a, b]\n",
                          "FILE:2:1: error: stages: 'a' is not a range of layers; write it like '0-9'");
+}
+
+TEST(Documents, SplitSchedulesSayWhatTheyNeed) {
+    expect_plan_rejected("pp: 2\nschedule: zb-h1\nvpp: 2\n",
+                         "FILE:3:1: error: vpp: schedule zb-h1 has one chunk per stage, not vpp 2; use "
+                         "schedule=interleaved");
+    expect_plan_rejected("pp: 2\nschedule: zb-v\nvpp: 3\n",
+                         "FILE:3:1: error: vpp: schedule zb-v has two chunks per stage, not vpp 3; use vpp=2 or leave "
+                         "it out");
+    expect_plan_rejected("schedule: zb-v\n",
+                         "FILE:1:1: error: schedule: schedule zb-v needs more than one stage; use schedule=zb-h1");
+    expect_plan_rejected("pp: 2\nschedule: zb-h1\nrecompute: full\n",
+                         "FILE:3:1: error: recompute: full recomputation cannot be combined with schedule zb-h1: what "
+                         "it rebuilds would have to live until the weight gradients have been computed; one of none, "
+                         "selective");
+    expect_plan_rejected("pp: 1\nschedule: dualpipe\n",
+                         "FILE:1:1: error: pp: dualpipe pairs stage s with stage pp - 1 - s, but pp is 1; use an even "
+                         "pp");
+    expect_plan_rejected("pp: 4\nschedule: dualpipe\nmbs: 1\ngbs: 12\n",
+                         "FILE:2:1: error: schedule: dualpipe needs an even number of microbatches, at least 2 x pp = "
+                         "8, not 6; use a larger gbs, or a smaller mbs or dp");
+    expect_plan_rejected("pp: 2\nschedule: dualpipe\nmbs: 1\ngbs: 20\n",
+                         "FILE:2:1: error: schedule: dualpipe needs an even number of microbatches, at least 2 x pp = "
+                         "4, not 5; use a larger gbs, or a smaller mbs or dp");
+    expect_plan_rejected("schedule: zbh1\n",
+                         "FILE:1:1: error: schedule: unknown value 'zbh1'; did you mean 'zb-h1'? (one of gpipe, 1f1b, "
+                         "interleaved, zb-h1, zb-v, dualpipe)");
+}
+
+TEST(Documents, SplitSchedulesRefuseWhatIsNotModelledWithThem) {
+    const std::string dualpipe = "pp: 2\nschedule: dualpipe\n";
+    expect_plan_rejected(dualpipe + "zero: 1\nfsdp: 2\n",
+                         "FILE:4:1: error: fsdp: sharding over some of the data-parallel ranks is not modelled with "
+                         "schedule dualpipe; leave fsdp out");
+    for (const std::string zero : {"2", "3"})
+        expect_plan_rejected(
+            dualpipe + "zero: " + zero + "\n",
+            "FILE:3:1: error: zero: zero=" + zero + " is not modelled with schedule dualpipe; use zero=0 or zero=1");
+    expect_plan_rejected(dualpipe + "ep: 2\n",
+                         "FILE:3:1: error: ep: ep 2 is not modelled with schedule dualpipe; use ep=1", "mixtral-8x7b");
+    for (const std::string schedule : {"zb-h1", "zb-v", "dualpipe"}) {
+        const std::string plan = "pp: 2\nschedule: " + schedule + "\n";
+        if (schedule != "dualpipe")
+            expect_plan_rejected(plan + "zero: 3\n", "FILE:3:1: error: zero: zero=3 is not modelled with schedule " +
+                                                         schedule + "; use zero=0, 1 or 2");
+        expect_plan_rejected(plan + "offload: 1\n",
+                             "FILE:3:1: error: offload: offloading of activations is not modelled with schedule " +
+                                 schedule + "; leave offload out");
+        expect_plan_rejected(plan + "recompute_layers: 1\n",
+                             "FILE:3:1: error: recompute_layers: full recomputation of some layers is not modelled "
+                             "with schedule " +
+                                 schedule + "; leave recompute_layers out");
+        expect_plan_rejected(plan + "recompute: selective\nrecompute_modules: [core_attn, mlp]\n",
+                             "FILE:4:1: error: recompute_modules: recomputation outside of attention cannot be "
+                             "combined with schedule " +
+                                 schedule +
+                                 ": what it rebuilds would have to live until the weight gradients have been "
+                                 "computed; any of core_attn, mla_up_proj");
+    }
+}
+
+// What is refused may also come from the software profile: then the schedule is at fault.
+TEST(Documents, SplitSchedulesRefuseTheZeroOfAProfileToo) {
+    const TemporaryFolder folder;
+    const std::string file = folder.write("plan.yaml", "pp: 2\nschedule: dualpipe\n");
+    const CommandResult result =
+        run_plansim({"simulate", "bert-large", "dgx-h100", file, "--devices", "8", "--set", "software.zero=2"});
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_EQ(result.err, file +
+                              ":2:1: error: schedule: zero=2 is not modelled with schedule dualpipe; use zero=0 or "
+                              "zero=1\n");
+}
+
+// Stages are listed device by device: the first chunk and the one of the way back, or of the other direction.
+TEST(Documents, StagesOfVShapedSchedulesAreCheckedAlongTheChain) {
+    expect_plan_rejected("pp: 2\nschedule: zb-v\nstages: [0-5, 6-11, 12-17, 18-23]\n",
+                         "FILE:3:1: error: stages: stage 1 chunk 0 starts at layer 12, but layer 6 is next; layer 6 is "
+                         "in no stage");
+    expect_plan_rejected("pp: 2\nschedule: dualpipe\nstages: [0-11, 12-23, 12-23, 0-10]\n",
+                         "FILE:3:1: error: stages: stage 1 chunk 1 holds '0-10', but stage 0 chunk 0 holds '0-11'; "
+                         "both copies of dualpipe are cut alike");
 }
 
 TEST(Documents, PlacementMustBeARankOrderOrEveryDeviceOnce) {

@@ -55,8 +55,21 @@ TEST(Results, SimulateHasTheKeysOfTheContract) {
         EXPECT_TRUE(json["simulation"].contains(key)) << key;
 }
 
+// 4 stages, 64 microbatches of a replica: every schedule with a split backward pass waits less than 1F1B.
+TEST(Results, GridOfSchedulesIsComparedInOneCall) {
+    const CommandResult result = run_plansim({"compare", "bert-large", "dgx-h100", "--devices", "16", "--grid",
+                                              "pp=4 mbs=16 schedule=1f1b,zb-h1,zb-v,dualpipe", "--format", "json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json json = Json::parse(result.out);
+    const Json& cells = json["cells"];
+    ASSERT_EQ(cells.size(), 4U);
+    for (std::size_t cell = 1; cell < cells.size(); ++cell)
+        EXPECT_LT(cells[cell]["breakdown_s"]["bubble"], cells[0]["breakdown_s"]["bubble"]) << cells[cell]["name"];
+}
+
 TEST(Results, BreakdownAddsUpAndRatesFollowFromTheTime) {
-    for (const char* plan : {"mbs=4", "tp=2 pp=2 mbs=8", "pp=4 mbs=4 vpp=2 recompute=full", "tp=4 mbs=8 zero=0 pp=2"}) {
+    for (const char* plan : {"mbs=4", "tp=2 pp=2 mbs=8", "pp=4 mbs=4 vpp=2 recompute=full", "tp=4 mbs=8 zero=0 pp=2",
+                             "pp=4 mbs=4 schedule=zb-v", "pp=4 mbs=4 schedule=dualpipe"}) {
         const Json json = simulated({"--devices", "16", "--plan", plan});
         const double time = json["iteration_time_s"];
         double sum = 0;

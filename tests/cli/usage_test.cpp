@@ -38,8 +38,9 @@ TEST(Usage, NoArgumentIsAUsageError) {
 TEST(Usage, UnknownCommandIsNamedWithTheNearestOne) {
     expect_error({"smulate"}, 2,
                  "error: unknown command 'smulate'; did you mean 'simulate'? (one of run, plan, simulate, compare, "
-                 "describe, validate)");
-    expect_error({"zzz"}, 2, "error: unknown command 'zzz' (one of run, plan, simulate, compare, describe, validate)");
+                 "describe, validate, calibrate)");
+    expect_error({"zzz"}, 2,
+                 "error: unknown command 'zzz' (one of run, plan, simulate, compare, describe, validate, calibrate)");
 }
 
 TEST(Usage, UnknownOptionIsNamed) {

@@ -19,10 +19,21 @@ double least_time(CostModel& model, const Plan& plan) {
     for (int stage = 0; stage < plan.pp; ++stage) {
         double time = 0;
         for (int chunk = 0; chunk < plan.vpp; ++chunk)
-            time += chunk_cost(model, plan, chunk * plan.pp + stage).total().value();
-        most = std::max(most, time * static_cast<double>(plan.microbatches()));
+            time += chunk_cost(model, plan, plan.shape().virtual_stage(stage, chunk)).total(plan.schedule).value();
+        most = std::max(most, time * static_cast<double>(plan.shape().passes()));
     }
     return most;
+}
+
+/// The way of one microbatch: forward through every virtual stage of a copy of the chain and back.
+double critical_path(CostModel& model, const Plan& plan) {
+    double time = 0;
+    for (int virtual_stage = 0; virtual_stage < plan.virtual_stages() / plan.copies(); ++virtual_stage) {
+        const ChunkCost cost = chunk_cost(model, plan, virtual_stage);
+        const Phase& backward = splits_backward(plan.schedule) ? cost.backward_input : cost.backward;
+        time += (cost.forward.total() + cost.recompute.total() + backward.total()).value();
+    }
+    return time;
 }
 
 TEST(RandomPlan, EndsWithAccountsThatAddUp) {
@@ -41,6 +52,34 @@ TEST(RandomPlan, EndsWithAccountsThatAddUp) {
         const Topology topology(drawn.scenario.platform);
         CostModel model(drawn.scenario, topology);
         RC_ASSERT(iteration >= least_time(model, plan) * (1 - 1e-9));
+        RC_ASSERT(iteration >= critical_path(model, plan) * (1 - 1e-9));
+    });
+}
+
+TEST(RandomPipeline, PassesEveryMicrobatchThroughEveryStageOnceAndTakesAtLeastItsWay) {
+    check_property("pipeline", 60, [] {
+        const auto pp = static_cast<int>(pick(1, 8));
+        std::vector<std::string> schedules{"gpipe", "1f1b", "zb-h1"};
+        if (pp > 1) schedules.emplace_back("zb-v");
+        if (pp % 2 == 0) schedules.emplace_back("dualpipe");
+        const std::string schedule = pick_from(schedules);
+        const std::int64_t microbatches = schedule == "dualpipe" ? 2 * pick(pp, 16) : pick(1, 32);
+        const auto time = [] { return static_cast<int>(pick(1, 9)); };
+        const Scenario scenario{split_chain(2 * pp, time(), time(), time(), microbatches), ideal_platform(pp, 1),
+                                bare_software()};
+        const Plan plan = plan_of(scenario, "pp=" + std::to_string(pp) + " schedule=" + schedule);
+        const ReplayRecord record = replay_apart(scenario, plan, {Fidelity::stage, Replicas::automatic, true});
+        std::map<std::tuple<int, SliceKind, int, std::int64_t>, int> passes;
+        for (const Slice& slice : record.slices)
+            ++passes[{slice.worker, slice.kind, slice.chunk, slice.microbatch}];
+        const std::int64_t kinds = splits_backward(plan.schedule) ? 3 : 2;
+        RC_ASSERT(static_cast<std::int64_t>(passes.size()) == kinds * plan.virtual_stages() * plan.shape().passes());
+        for (const auto& [pass, count] : passes)
+            RC_ASSERT(count == 1);
+        const Topology topology(scenario.platform);
+        CostModel model(scenario, topology);
+        RC_ASSERT(record.iteration_time.value() >= critical_path(model, plan) * (1 - 1e-9));
+        RC_ASSERT(record.iteration_time.value() >= least_time(model, plan) * (1 - 1e-9));
     });
 }
 

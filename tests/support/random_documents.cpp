@@ -68,6 +68,7 @@ Workload random_graph() {
         node.parameters = pick(0, 1'000'000);
         node.forward_flops = Flops(pick_real(0, 1e10));
         node.backward_flops = Flops(pick_real(0, 2e10));
+        node.weight_flops = node.backward_flops * pick_real(0, 1);
         node.reads = Bytes(pick(0, 10'000'000));
         node.writes = Bytes(pick(0, 10'000'000));
         node.output = Bytes(pick(0, 10'000'000));
@@ -151,14 +152,19 @@ Case random_case() {
             if (devices % (tp * pp) == 0 && (tp == 1 || transformer)) degrees.push_back({tp, pp, devices / tp / pp});
     const auto [tp, pp, dp] = pick_from(degrees);
     const std::int64_t mbs = pick_from<std::int64_t>({1, 2});
-    const std::int64_t microbatches = pp * pick(1, 3);
-    const std::int64_t chunks = pp > 1 && pick(0, 2) == 0 && 2 * pp <= (transformer ? 4 : 8) ? 2 : 1;
+    std::vector<std::string> schedules{"gpipe", "1f1b", "zb-h1"};
+    if (pp > 1) schedules.emplace_back("dualpipe");
+    if (pp > 1 && 2 * pp <= (transformer ? 4 : 8)) schedules.insert(schedules.end(), {"interleaved", "zb-v"});
+    const std::string schedule = pick_from(schedules);
+    const bool dualpipe = schedule == "dualpipe";
+    const bool whole = schedule == "gpipe" || schedule == "1f1b" || schedule == "interleaved";  // backward passes
+    const std::int64_t microbatches = dualpipe ? 2 * pp * pick(1, 2) : pp * pick(1, 3);
     result.plan = "tp=" + std::to_string(tp) + " pp=" + std::to_string(pp) + " dp=" + std::to_string(dp) +
                   " mbs=" + std::to_string(mbs) + " gbs=" + std::to_string(mbs * dp * microbatches) +
-                  " vpp=" + std::to_string(chunks) + " recompute=" + (flip() ? "full" : "none") +
-                  " zero=" + (dp > 1 && flip() ? "1" : "0") +
+                  " schedule=" + schedule + " recompute=" + (whole && flip() ? "full" : "none") +
+                  " zero=" + ((dp > 1 || dualpipe) && flip() ? "1" : "0") +
                   " placement=" + pick_from<std::string>({"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-dp-tp-cp-ep"});
-    if (chunks == 1) result.plan += std::string(" schedule=") + (flip() ? "gpipe" : "1f1b");
+    if (schedule == "interleaved") result.plan += " vpp=2";
     if (tp > 1) result.plan += std::string(" sequence_parallel=") + (flip() ? "on" : "off");
     return result;
 }

@@ -86,6 +86,15 @@ Workload equal_chain(int nodes, int ticks, std::int64_t gbs, Bytes boundary, std
     return chain_workload(std::vector<int>(static_cast<std::size_t>(nodes), ticks), gbs, boundary, parameters);
 }
 
+Workload split_chain(int nodes, int f, int b, int w, std::int64_t gbs, Bytes boundary) {
+    Workload workload = equal_chain(nodes, f, gbs, boundary);
+    for (GraphNode& node : workload.graph->nodes) {
+        node.weight_flops = Flops(w * kTick * kPeak);
+        node.backward_flops = Flops((b + w) * kTick * kPeak);
+    }
+    return workload;
+}
+
 Workload small_transformer(std::int64_t gbs) {
     Workload workload;
     workload.name = "small";

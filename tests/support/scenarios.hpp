@@ -27,6 +27,9 @@ Workload chain_workload(const std::vector<int>& ticks, std::int64_t gbs, Bytes b
                         std::int64_t parameters = 0);
 /// The same with `nodes` equal operators of `ticks`.
 Workload equal_chain(int nodes, int ticks, std::int64_t gbs, Bytes boundary = Bytes(0), std::int64_t parameters = 0);
+/// The same, f ticks forward and b + w backward, of which w for the weight gradients (a split backward pass delays
+/// them).
+Workload split_chain(int nodes, int f, int b, int w, std::int64_t gbs, Bytes boundary = Bytes(0));
 /// 8 dense layers of hidden 512, 8 heads, gated feed-forward of 2048, vocabulary 4096, sequence 256.
 Workload small_transformer(std::int64_t gbs = 16);
 /// Everything switched on: host time, kernels, overlap, latencies, imperfect rates (the defaults of the documents).
