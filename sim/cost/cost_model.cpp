@@ -240,7 +240,8 @@ UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Rec
             }
         }
         if (op.kind == OperatorKind::loss && op.pass == Pass::forward)
-            cost.logits = Bytes::rounded(op.read.as_double() / 4 * software.logit_bytes);  // read: 4 B per logit
+            cost.logits = Bytes::rounded(op.read.as_double() / 4 * software.logit_bytes *  // read: 4 B per logit
+                                         (software.parallel_loss ? 1 : plan.tp));
     }
     recompute_unit(cost, block, plan, recompute, groups, saved);
     if (block.kind == BlockKind::layer && software.gradient_placeholders) heaviest = Bytes(0);

@@ -53,8 +53,11 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
         plan.zero == 3 && plan.lora == 0
             ? 0
             : shared(3, load.parameters - load.expert_parameters, load.expert_parameters);
-    const double gradients = shared(2, load.trained, load.trained_experts);
-    const double whole = plan.zero == 3 ? load.largest * kUnitsGathered : 0;
+    // A pipeline adds up the gradients of many microbatches before they are reduced, and gathers weights once for all.
+    const bool stays = plan.pp > 1 || !plan.reshard_after_forward;
+    const double gradients = plan.pp > 1 && plan.zero == 3 ? load.trained + load.trained_experts
+                                                           : shared(2, load.trained, load.trained_experts);
+    const double whole = plan.zero < 3 ? 0 : stays ? load.parameters : load.largest * kUnitsGathered;
     peak.weights = Bytes::rounded((weights + whole) * kWeightBytes * slack);
     peak.gradients =
         Bytes::rounded((gradients + (plan.zero >= 2 && plan.lora == 0 ? load.largest : 0)) * gradient * slack);

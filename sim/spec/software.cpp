@@ -58,6 +58,7 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.flag("fused_activation", profile.fused_activation);
     visit.amount("score_bytes", profile.score_bytes);
     visit.amount("logit_bytes", profile.logit_bytes);
+    visit.flag("parallel_loss", profile.parallel_loss);
     visit.bytes("context", profile.context);
     visit.amount("fragmentation", profile.fragmentation);
     visit.share("memory_headroom", profile.memory_headroom);

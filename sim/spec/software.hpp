@@ -72,6 +72,7 @@ struct Software {
     bool fused_activation = true;            // a gated activation is one kernel: what its gate puts out is not kept
     double score_bytes = 5;                  // kept per materialised score
     double logit_bytes = 4;                  // per logit of the head, live during loss and its backward
+    bool parallel_loss = true;               // logits stay split over the tensor-parallel ranks
     Bytes context{3'000'000'000};            // CUDA context, communicator buffers
     double memory_headroom = 0;              // share of the device's memory that the search leaves free
     double fragmentation = 1.04;             // memory that the allocator takes / memory that is asked of it

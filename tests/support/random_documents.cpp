@@ -106,6 +106,7 @@ Software random_software() {
     software.state_bytes = pick_real(8, 24);
     software.gradient_placeholders = flip();
     software.fused_activation = flip();
+    software.parallel_loss = flip();
     software.score_bytes = pick_real(2, 8);
     software.logit_bytes = pick_real(2, 12);
     software.context = Bytes(pick(0, 1'000'000'007));
