@@ -232,6 +232,7 @@ void CostModel::add_host_time(Phase& phase, const Block& block, Pass pass, doubl
     if (block.kind != BlockKind::layer) return;
     const Software& software = scenario_.software;
     const Transformer& model = *scenario_.workload.transformer;
+    // Graphs hold attention and dense products; the routing of tokens, whose counts the host reads, stays outside.
     Seconds host = software.layer_host_time * (1 - software.cuda_graphs);
     if (block.expert_parameters > 0)
         host += software.moe_host_time + software.expert_host_time * static_cast<double>(model.experts / plan.ep);
@@ -261,36 +262,56 @@ UnitCost CostModel::compute_unit(std::int64_t chain_index, const Plan& plan, Rec
     cost.trained_experts = plan.lora > 0 ? 0 : block.expert_parameters;
     cost.boundary = block.boundary;
     Bytes saved;
+    Bytes widest;    // gradient of the widest output of a product
+    Bytes heaviest;  // 16-bit gradient of the largest weight, before it is added to the buffer
     for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
         const Operator& op = block.graph[vertex];
         saved += op.saved;
+        if (op.kind == OperatorKind::gemm && op.pass == Pass::forward) {
+            const Bytes gradient(plan.lora > 0 ? 0 : 2 * op.shape.n * op.shape.k);
+            heaviest = std::max(heaviest, gradient);
+            if (!op.head_gemm) {
+                widest = std::max(widest, op.written);
+                cost.placeholders += gradient;
+            }
+        }
         if (op.kind == OperatorKind::loss && op.pass == Pass::forward)
-            cost.logits = Bytes::rounded(op.read.as_double() / 4 * software.logit_bytes);  // read: 4 B per logit
+            cost.logits = Bytes::rounded(op.read.as_double() / 4 * software.logit_bytes *  // read: 4 B per logit
+                                         (software.parallel_loss ? 1 : plan.tp));
     }
     recompute_unit(cost, block, plan, recompute, groups, saved);
+    if (block.kind == BlockKind::layer && software.gradient_placeholders) heaviest = Bytes(0);
+    if (block.kind == BlockKind::layer || block.kind == BlockKind::head) cost.working_set += widest + heaviest;
+    if (!software.gradient_placeholders) cost.placeholders = Bytes(0);
     return cost;
 }
 
 /// Fills in what recomputation costs and what of the saved activations it leaves.
 void CostModel::recompute_unit(UnitCost& cost, const Block& block, const Plan& plan, Recompute recompute,
                                const Groups& groups, Bytes saved) {
-    const Software& software = scenario_.software;
-    cost.activations = saved * software.activation_factor;
+    cost.activations = saved;
     const bool layer = block.kind == BlockKind::layer;
     if (recompute == Recompute::full && (layer || block.kind == BlockKind::node)) {
         cost.recompute = cost.forward;
         const double share = plan.sequence_parallel ? plan.tp : 1;
-        cost.working_set = cost.activations * (layer ? software.recompute_layers : 1);
-        cost.activations =
-            layer ? block.boundary * (software.checkpoint_factor / share) : std::min(cost.activations, block.boundary);
+        cost.working_set = saved;
+        cost.activations = layer ? block.boundary / share : std::min(saved, block.boundary);
     } else if (recompute == Recompute::selective && layer) {
         cost.recompute = selective_recomputation(block, plan, groups);
+        const bool products = contains(plan.recompute_modules, RecomputeModule::products);
+        // What every second product keeps is its output; the layer's input and the attention's output stay too.
+        Bytes kept = block.boundary / (plan.sequence_parallel ? plan.tp : 1);
         Bytes dropped;
-        for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph)))
-            if ((block.graph[vertex].modules & plan.recompute_modules) != 0)
-                dropped += block.graph[vertex].recomputable;
-        cost.activations = (saved - dropped) * software.activation_factor;
-        cost.working_set = dropped * software.activation_factor;
+        for (const auto vertex : boost::make_iterator_range(boost::vertices(block.graph))) {
+            const Operator& op = block.graph[vertex];
+            if (op.pass != Pass::forward) continue;
+            if ((op.modules & plan.recompute_modules) != 0) dropped += op.recomputable;
+            if (op.kind == OperatorKind::gemm) kept += op.written / 2;
+            if (op.kind == OperatorKind::attention) kept += op.saved - op.recomputable;
+        }
+        if (products) dropped = std::max(dropped, saved - std::min(saved, kept));
+        cost.activations = saved - dropped;
+        cost.working_set = dropped;
     }
 }
 

@@ -7,7 +7,6 @@ namespace plansim {
 namespace {
 
 constexpr double kWeightBytes = 2;      // 16-bit weights, also when products run in fp8
-constexpr double kAdamStateBytes = 12;  // fp32 weight, two fp32 moments
 constexpr double kSgdStateBytes = 4;    // fp32 weight
 constexpr double kUnitsGathered = 2;    // FSDP: the unit that computes and the one that is prefetched
 constexpr double kBoundaryTensors = 2;  // one received, one to be sent
@@ -27,8 +26,9 @@ void StageLoad::add(const UnitCost& cost) {
     trained_experts += static_cast<double>(cost.trained_experts);
     largest = std::max(largest, static_cast<double>(cost.parameters));
     activations += cost.activations;
-    working = std::max(working, cost.working_set);
+    working = std::max(working, cost.working_set + cost.logits);
     transient += cost.logits;
+    placeholders = std::max(placeholders, cost.placeholders);
     boundary = std::max(boundary, cost.boundary);
 }
 
@@ -45,7 +45,7 @@ double tied_copy(const Workload& workload, const Plan& plan, const std::vector<C
 StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& plan, int stage) {
     const Software& software = scenario.software;
     const double slack = software.fragmentation;
-    const double state = scenario.workload.optimizer == Optimizer::adam ? kAdamStateBytes : kSgdStateBytes;
+    const double state = scenario.workload.optimizer == Optimizer::adam ? software.state_bytes : kSgdStateBytes;
     const std::int64_t in_flight = chunks_in_flight(plan.shape(), stage);
     // GPipe runs all forward passes first, so that the logits of every microbatch wait for their backward pass.
     double logits_in_flight = plan.schedule == ScheduleKind::gpipe ? static_cast<double>(in_flight) : 1;
@@ -59,16 +59,22 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
         return plan.zero >= level ? dense / plan.owners() + experts / plan.expert_owners() : dense + experts;
     };
     const double gradient = static_cast<double>(software.gradient_bytes);
-    const double weights = shared(3, load.parameters - load.expert_parameters, load.expert_parameters);
-    const double gradients = shared(2, load.trained, load.trained_experts);
-    const double whole = plan.zero == 3 ? load.largest * kUnitsGathered : 0;
+    // FSDP keeps its share in fp32 and casts what it gathers; frozen weights have no fp32 copy.
+    const double weights = plan.zero == 3 && plan.lora == 0
+                               ? 0
+                               : shared(3, load.parameters - load.expert_parameters, load.expert_parameters);
+    // A pipeline adds up the gradients of many microbatches before they are reduced, and gathers weights once for all.
+    const bool stays = plan.pp > 1 || !plan.reshard_after_forward;
+    const double gradients = plan.pp > 1 && plan.zero == 3 ? load.trained + load.trained_experts
+                                                           : shared(2, load.trained, load.trained_experts);
+    const double whole = plan.zero < 3 ? 0 : stays ? load.parameters : load.largest * kUnitsGathered;
     peak.weights = Bytes::rounded((weights + whole) * kWeightBytes * slack);
     peak.gradients =
         Bytes::rounded((gradients + (plan.zero >= 2 && plan.lora == 0 ? load.largest : 0)) * gradient * slack);
     peak.optimizer = Bytes::rounded(shared(1, load.trained, load.trained_experts) * state * slack);
-    peak.buffers = software.context + load.boundary * (kBoundaryTensors * slack);
+    peak.buffers = software.context + (load.boundary * kBoundaryTensors + load.placeholders) * slack;
     peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) +
-                       (load.working + load.transient * logits_in_flight) * slack;
+                       (load.working + load.transient * (logits_in_flight - 1)) * slack;
     return peak;
 }
 
@@ -85,7 +91,7 @@ StageMemory stage_memory(CostModel& model, const Plan& plan, int stage) {
             all.add(cost);
         }
         memory.chunk_activations.push_back(load.activations * slack);
-        memory.chunk_working.push_back(load.working * slack);
+        memory.chunk_working.push_back((load.working - load.transient) * slack);
         memory.chunk_transient.push_back(load.transient * slack);
         memory.chunk_delayed.push_back(load.transient * (slack * delayed_share(model.scenario().software)));
     }

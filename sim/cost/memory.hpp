@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peak memory of one stage in closed form. The replay's ledger counts the same allocations over time.
 //
-// peak = context + fragmentation * (weights + gradients + optimizer states + activations in flight + working set of a
-// recomputation + logits + two boundary tensors). Adam in mixed precision: 2 bytes of weights, gradient_bytes of
-// gradients, 12 bytes of fp32 weights and moments per parameter; ZeRO-1 shares the last among the data ranks, ZeRO-2
-// the gradients too, FSDP everything, beside which two units are whole (one computes, the next one is gathered).
+// peak = context + fragmentation * (weights + gradients + optimizer states + activations in flight + the most that one
+// unit needs for its backward pass + stand-ins for gradients + two boundary tensors).
+// States: Adam in mixed precision keeps 2 bytes of weights, gradient_bytes of gradients, state_bytes (12: fp32 weights
+// and moments) per parameter; ZeRO-1 shares the last among the data ranks, ZeRO-2 the gradients too, FSDP everything,
+// beside which two units are whole (one computes, the next one is gathered). FSDP keeps trained weights in fp32 only.
+// A unit's backward pass needs the gradient of its widest tensor and what recomputation rebuilds; the head's needs its
+// logits and the 16-bit gradient of its weight. The last layer begins when the head has given these back.
 //
 // Split backward pass: all activations are kept until W. Assumption: what B could free (inside of attention, inputs of
 // norms) makes up for what it adds for W (gradients of the products' outputs), which is not counted. Of the logits a
@@ -52,8 +55,9 @@ struct StageLoad {
     double trained_experts = 0;
     double largest = 0;  // parameters of the largest unit: FSDP gathers and reduces unit by unit
     Bytes activations;   // of one microbatch
-    Bytes working;       // largest of any unit
+    Bytes working;       // largest of any unit, logits included
     Bytes transient;     // logits
+    Bytes placeholders;  // largest
     Bytes boundary;      // largest
     void add(const UnitCost& cost);
 };

@@ -27,6 +27,9 @@ struct Shard {
     std::int64_t ep = 1;
     std::int64_t etp = tp;
     bool frozen = false;  // LoRA: products have no weight gradient
+    double norm_copy_bytes = 0;
+    bool fused_activation = true;
+    double score_bytes = 5;
 };
 Shard shard_of(const Plan& plan, const Software& software);
 

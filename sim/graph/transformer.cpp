@@ -66,9 +66,10 @@ Vertex add_norm(BlockBuilder& builder, const std::string& name, const Sizes& siz
     const double pass = sizes.norm_bytes();
     const auto elements = static_cast<std::int64_t>(sizes.norm_tokens) * sizes.model.hidden;
     builder.modules(modules_of({RecomputeModule::layernorm, RecomputeModule::elementwise}));
-    const auto norm = builder.elementwise(name, 2 * pass, 5 * pass, sizes.norm_parameters(), 2 * pass, inputs,
+    const double copies = sizes.shard.norm_copy_bytes * static_cast<double>(elements);
+    const auto norm = builder.elementwise(name, 2 * pass, 5 * pass, sizes.norm_parameters(), 2 * pass + copies, inputs,
                                           OperatorKind::norm, elements);
-    builder.at(norm).recomputable = Bytes::rounded(pass);  // its output; the input is kept
+    builder.at(norm).recomputable = Bytes::rounded(pass + copies);  // its output; the input is kept
     builder.quantise(norm, elements, 0);
     builder.modules(0);
     return norm;
@@ -77,8 +78,7 @@ Vertex add_norm(BlockBuilder& builder, const std::string& name, const Sizes& siz
 Vertex add_residual(BlockBuilder& builder, const std::string& name, const Sizes& sizes,
                     const std::vector<Vertex>& inputs) {
     const double pass = sizes.norm_bytes();
-    const double dropout_masks =
-        sizes.shard.dropout ? 1.5 * pass / 2 : 0;  // one byte per element, and its share of slack
+    const double dropout_masks = sizes.shard.dropout ? pass / 2 : 0;  // one byte per element
     builder.modules(modules_of({RecomputeModule::elementwise}));
     const auto residual = builder.elementwise(name, 3 * pass, 3 * pass, 0, dropout_masks, inputs);
     builder.modules(0);
@@ -148,7 +148,7 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, std::
     forward.saved = Bytes(2 * sizes.tokens * sizes.context);
     if (!fused) {
         // Softmax output, its dropout mask and dropped copy: 5 bytes per score (Korthikanti et al. 2022).
-        forward.recomputable = Bytes::rounded(5 * scores);
+        forward.recomputable = Bytes::rounded(shard.score_bytes * scores);
         forward.saved += forward.recomputable;
         forward.read += Bytes::rounded(5.5 * scores);  // 11 passes over the scores forward, 19 backward
         forward.written += Bytes::rounded(5.5 * scores);
@@ -206,9 +206,9 @@ Vertex add_attention(BlockBuilder& builder, const Workload& workload, std::int64
     const double qkv_bytes = 2.0 * static_cast<double>(sizes.tokens * qkv_width);
     builder.modules(modules_of({RecomputeModule::mla_up_proj, RecomputeModule::elementwise}));
     const Vertex rotary =
-        builder.elementwise("attention.rotary", 2 * qkv_bytes, 3 * qkv_bytes, 0, 1.5 * qkv_bytes, {qkv});
+        builder.elementwise("attention.rotary", 2 * qkv_bytes, 3 * qkv_bytes, 0, qkv_bytes, {qkv});
     builder.modules(0);
-    if (model.latent) builder.at(rotary).recomputable = Bytes::rounded(1.5 * qkv_bytes);
+    if (model.latent) builder.at(rotary).recomputable = Bytes::rounded(qkv_bytes);
     builder.quantise(rotary, 0, sizes.tokens * qkv_width);
     const Vertex core =
         add_attention_core(builder, workload, layer, sizes, gather_keys(builder, workload, sizes, rotary));
@@ -218,17 +218,18 @@ Vertex add_attention(BlockBuilder& builder, const Workload& workload, std::int64
     return add_residual(builder, "attention.residual", sizes, {input, leave(builder, "attention", sizes, output)});
 }
 
-/// Elements of an activation function of `tokens` over `width` columns: its traffic is w + 1 tensors forward and
-/// 2 w + 1 backward.
+/// An activation function of `tokens` over `width` columns: its traffic is w + 1 tensors forward and 2 w + 1 backward;
+/// it keeps its w inputs and its output, and the activated gate too if the product with it is a kernel of its own.
 Vertex add_activation(BlockBuilder& builder, const std::string& name, double tokens, std::int64_t width,
                       const Sizes& sizes, RecomputeModules modules, Vertex input) {
     const double gates = sizes.model.gated ? 2 : 1;
     const double bytes = 2 * tokens * static_cast<double>(width);
     const double passes = sizes.model.fused_activation ? 1 : kSeparateActivation;
+    const double outputs = sizes.model.gated && !sizes.shard.fused_activation ? 2 : 1;
     builder.modules(modules | modules_of({RecomputeModule::elementwise}));
     const Vertex activation = builder.elementwise(name, passes * (gates + 1) * bytes, passes * (2 * gates + 1) * bytes,
-                                                  0, 2 * gates * bytes, {input});
-    builder.at(activation).recomputable = Bytes::rounded(gates * bytes);  // what it puts out
+                                                  0, (gates + outputs) * bytes, {input});
+    builder.at(activation).recomputable = Bytes::rounded(outputs * bytes);
     builder.quantise(activation, std::llround(bytes / 2), std::llround(gates * bytes / 2));
     return activation;
 }
@@ -283,8 +284,8 @@ Vertex add_experts(BlockBuilder& builder, const Sizes& sizes, Vertex input) {
                         {last});
     builder.experts(false);
     if (shard.ep > 1) last = builder.exchange("ffn.combine", token_bytes, model.top_k, {last});
-    const Vertex unpermute =
-        builder.elementwise("ffn.unpermute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {last});
+    // The gates weigh the copies before the second product, so that what it puts out need not be kept.
+    const Vertex unpermute = builder.elementwise("ffn.unpermute", 3 * copy_bytes, 4 * copy_bytes, 0, 0, {last});
     builder.modules(0);
     return unpermute;
 }

@@ -52,10 +52,13 @@ void visit_fields(Profile& profile, Visitor&& visit) {
     visit.count("gradient_bytes", profile.gradient_bytes);
     visit.count("gradient_reduce_bytes", profile.gradient_reduce_bytes);
     visit.amount("gathered_bytes", profile.gathered_bytes);
-    visit.amount("activation_factor", profile.activation_factor);
-    visit.amount("checkpoint_factor", profile.checkpoint_factor);
-    visit.amount("recompute_layers", profile.recompute_layers);
+    visit.amount("state_bytes", profile.state_bytes);
+    visit.flag("gradient_placeholders", profile.gradient_placeholders);
+    visit.amount("norm_copy_bytes", profile.norm_copy_bytes);
+    visit.flag("fused_activation", profile.fused_activation);
+    visit.amount("score_bytes", profile.score_bytes);
     visit.amount("logit_bytes", profile.logit_bytes);
+    visit.flag("parallel_loss", profile.parallel_loss);
     visit.bytes("context", profile.context);
     visit.amount("fragmentation", profile.fragmentation);
     visit.share("memory_headroom", profile.memory_headroom);

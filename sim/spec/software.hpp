@@ -66,13 +66,16 @@ struct Software {
     std::int64_t gradient_bytes = 4;         // per parameter, as kept
     std::int64_t gradient_reduce_bytes = 2;  // per parameter, as sent
     double gathered_bytes = 2;               // per parameter, as gathered by FSDP (1: in fp8)
-    double activation_factor = 0.86;         // measured activations / the sum over saved tensors
-    double checkpoint_factor = 1.2;          // memory of a checkpoint / its tensor
-    double recompute_layers = 4.6;           // activations (in layers) that live while one layer is recomputed
-    double logit_bytes = 8.9;                // per logit of the head, live during loss and its backward
-    Bytes context{5'800'000'000};            // CUDA context, communicator buffers, workspaces
+    double state_bytes = 12;                 // per parameter, of Adam: fp32 weight, two fp32 moments, scratch
+    bool gradient_placeholders = true;       // a 16-bit stand-in for the gradient of every weight of a layer
+    double norm_copy_bytes = 0;              // per element of a norm that is not one kernel: fp32 copies that are kept
+    bool fused_activation = true;            // a gated activation is one kernel: what its gate puts out is not kept
+    double score_bytes = 5;                  // kept per materialised score
+    double logit_bytes = 4;                  // per logit of the head, live during loss and its backward
+    bool parallel_loss = true;               // logits stay split over the tensor-parallel ranks
+    Bytes context{3'000'000'000};            // CUDA context, communicator buffers
     double memory_headroom = 0;              // share of the device's memory that the search leaves free
-    double fragmentation = 0.98;             // peak / sum of what is live
+    double fragmentation = 1.04;             // memory that the allocator takes / memory that is asked of it
 
     // What a plan gets that does not say otherwise.
     bool sequence_parallel = true;  // if tp > 1

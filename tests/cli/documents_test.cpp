@@ -496,7 +496,7 @@ TEST(Documents, PlanWithTooManyMicrobatchesIsRejectedAndNotReplayedForDays) {
 }
 
 TEST(Documents, NumbersThatAddUpToAbsurdTimesOrAmountsAreAnInputErrorAndNotABug) {
-    for (const char* set : {"software.elementwise_traffic=1e300", "software.activation_factor=1000000000000",
+    for (const char* set : {"software.elementwise_traffic=1e300", "software.fragmentation=1000000000000",
                             "platform.accelerator.efficiency.stream=1e-300", "software.optimizer_traffic=1e300",
                             "software.context=9000 PB"}) {
         const CommandResult result =

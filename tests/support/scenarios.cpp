@@ -56,7 +56,8 @@ Software bare_software() {
     software.host_growth = software.straggler_growth = software.overlap_slowdown = 0;
     software.tp_overlap = software.dp_overlap = software.pp_overlap = software.scatter_gather_p2p = false;
     software.dp_overlap_share = 1;
-    software.activation_factor = software.checkpoint_factor = software.recompute_layers = software.fragmentation = 1;
+    software.fragmentation = 1;
+    software.gradient_placeholders = false;
     software.logit_bytes = 8;
     software.context = Bytes(0);
     software.sequence_parallel = false;

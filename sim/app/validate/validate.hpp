@@ -23,7 +23,7 @@ struct MeasuredRow {
     int line = 0;                              // of the file, from 1
     std::map<std::string, std::string> cells;  // by column; every column of the table is there
 
-    /// The text of a cell, "" if it is empty.
+    /// The text of a cell, "" if it is empty or the table has no such column.
     [[nodiscard]] const std::string& text(const std::string& column) const;
     /// A finite number; nothing if the cell is empty.
     [[nodiscard]] std::optional<double> number(const std::string& column) const;
