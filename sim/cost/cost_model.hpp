@@ -47,11 +47,11 @@ struct UnitCost {
     std::int64_t expert_parameters = 0;  // of them, those of experts, which have data-parallel groups of their own
     std::int64_t trained = 0;            // those that have gradients, experts left out
     std::int64_t trained_experts = 0;
-    Bytes activations;  // kept per microbatch from forward to backward
-    Bytes working_set;  // lives during the backward pass only: what recomputation rebuilds, and gradients
-    Bytes placeholders; // 16-bit stand-ins for the gradients of a layer's weights, if the profile has them
-    Bytes logits;       // lives from the forward to the backward pass of the loss
-    Bytes boundary;     // handed to the next unit, whole tensor
+    Bytes activations;   // kept per microbatch from forward to backward
+    Bytes working_set;   // lives during the backward pass only: what recomputation rebuilds, and gradients
+    Bytes placeholders;  // 16-bit stand-ins for the gradients of a layer's weights, if the profile has them
+    Bytes logits;        // lives from the forward to the backward pass of the loss
+    Bytes boundary;      // handed to the next unit, whole tensor
 };
 
 /// Everything a cost depends on besides the unit and the plan.

@@ -49,10 +49,9 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
     };
     const double gradient = static_cast<double>(software.gradient_bytes);
     // FSDP keeps its share in fp32 and casts what it gathers; frozen weights have no fp32 copy.
-    const double weights =
-        plan.zero == 3 && plan.lora == 0
-            ? 0
-            : shared(3, load.parameters - load.expert_parameters, load.expert_parameters);
+    const double weights = plan.zero == 3 && plan.lora == 0
+                               ? 0
+                               : shared(3, load.parameters - load.expert_parameters, load.expert_parameters);
     // A pipeline adds up the gradients of many microbatches before they are reduced, and gathers weights once for all.
     const bool stays = plan.pp > 1 || !plan.reshard_after_forward;
     const double gradients = plan.pp > 1 && plan.zero == 3 ? load.trained + load.trained_experts

@@ -63,7 +63,7 @@ struct Transformer {
 
     /// Layers of the pipeline chain.
     [[nodiscard]] std::int64_t all_layers() const { return layers + mtp_layers; }
-    [[nodiscard]] bool is_mixture(std::int64_t layer) const { 
+    [[nodiscard]] bool is_mixture(std::int64_t layer) const {
         return experts > 0 && layer >= dense_layers && (layer - dense_layers) % moe_period == moe_period - 1;
     }
     [[nodiscard]] std::int64_t mixtures() const { return experts > 0 ? (all_layers() - dense_layers) / moe_period : 0; }
