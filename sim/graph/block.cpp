@@ -80,18 +80,9 @@ std::int64_t block_class(const Workload& workload, std::int64_t chain_index) {
 }
 
 Shard shard_of(const Plan& plan, const Software& software) {
-    return {plan.tp,
-            plan.cp,
-            plan.mbs,
-            plan.sequence_parallel,
-            software.attention,
-            software.dropout,
-            plan.ep,
-            plan.etp,
-            plan.lora > 0,
-            software.norm_copy_bytes,
-            software.fused_activation,
-            software.score_bytes};
+    return {
+        plan.tp, plan.cp,  plan.mbs,      plan.sequence_parallel,   software.attention,        software.dropout,
+        plan.ep, plan.etp, plan.lora > 0, software.norm_copy_bytes, software.fused_activation, software.score_bytes};
 }
 
 Block build_block(const Workload& workload, std::int64_t chain_index, const Shard& shard) {

@@ -6,7 +6,9 @@
 // and writes one with the statistics (5 passes in all); a residual addition reads two and writes one (3 passes each
 // way); rotary embedding reads and writes q, k, v (backward with the transposes 1.5 times that); an activation reads w
 // tensors and writes one, backward reads w + 1 and writes w (w = 2 if gated).
-// Memory: what each operator keeps for its backward pass; see sim/cost/README.md for what measured peaks say of it.
+// Memory: what each operator keeps for its backward pass (Korthikanti et al. 2022): a norm its input and its output,
+// from which the next product takes its weight gradient; attention q, k, v and its output; an activation its inputs and
+// its output; residuals a dropout mask. See sim/cost/README.md for what measured peaks say of it.
 #include "sim/graph/transformer.hpp"
 
 #include <algorithm>
@@ -205,8 +207,7 @@ Vertex add_attention(BlockBuilder& builder, const Workload& workload, std::int64
     sum_input_gradient(builder, "attention", sizes, qkv);
     const double qkv_bytes = 2.0 * static_cast<double>(sizes.tokens * qkv_width);
     builder.modules(modules_of({RecomputeModule::mla_up_proj, RecomputeModule::elementwise}));
-    const Vertex rotary =
-        builder.elementwise("attention.rotary", 2 * qkv_bytes, 3 * qkv_bytes, 0, qkv_bytes, {qkv});
+    const Vertex rotary = builder.elementwise("attention.rotary", 2 * qkv_bytes, 3 * qkv_bytes, 0, qkv_bytes, {qkv});
     builder.modules(0);
     if (model.latent) builder.at(rotary).recomputable = Bytes::rounded(qkv_bytes);
     builder.quantise(rotary, 0, sizes.tokens * qkv_width);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/scenarios.hpp"
 
 namespace plansim {
@@ -84,12 +86,18 @@ TEST(Memory, UntiedModelWeighsTheSameHoweverItIsCut) {
 }
 
 // Kept of a dense layer without recomputation (sizes of small_transformer: T = 256 b, h = a d = 512, f = 2048, w = 2,
-// g = a): the two norms' inputs and outputs 8 Tn h, q k v with their rotation 3 T (a d + 2 g d) / tp, attention output
-// 2 T a d / tp, feed-forward 4 w T f / tp; Tn = T / tp with sequence parallelism.
+// g = a): the two norms' inputs and outputs 8 Tn h, q k v as attention reads them 2 T (a d + 2 g d) / tp, attention
+// output 2 T a d / tp, inputs and output of the activation 2 (w + 1) T f / tp; Tn = T / tp with sequence parallelism.
 std::int64_t layer_activations(std::int64_t mbs, std::int64_t tp, bool sequence_parallel) {
     const std::int64_t tokens = 256 * mbs;
     const std::int64_t norm_tokens = sequence_parallel ? tokens / tp : tokens;
-    return 8 * norm_tokens * 512 + (3 * tokens * 3 * 512 + 2 * tokens * 512 + 4 * 2 * tokens * 2048) / tp;
+    return 8 * norm_tokens * 512 + (2 * tokens * 3 * 512 + 2 * tokens * 512 + 2 * 3 * tokens * 2048) / tp;
+}
+
+// The backward pass holds the gradient of the widest tensor, 2 T w f / tp, and, where there are no stand-ins, the
+// 16-bit gradient of the largest weight before it is added up, 2 w h f / tp.
+std::int64_t layer_gradients(std::int64_t mbs, std::int64_t tp) {
+    return (2 * 256 * mbs + 2 * 512) * 2 * 2048 / tp;
 }
 
 TEST(Activations, OfADenseLayerAreThoseOfTheFormula) {
@@ -100,10 +108,11 @@ TEST(Activations, OfADenseLayerAreThoseOfTheFormula) {
               layer_activations(2, 4, true));
 }
 
-TEST(Activations, DropoutMasksAddThreeBytesPerElementOfTheHiddenTensor) {
+// One byte per element and residual, of which a layer has two.
+TEST(Activations, DropoutMasksAddTwoBytesPerElementOfTheHiddenTensor) {
     Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
     scenario.software.dropout = true;
-    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).activations.value(), layer_activations(2, 4, false) + 3 * 512 * 512);
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).activations.value(), layer_activations(2, 4, false) + 2 * 512 * 512);
 }
 
 // Materialised scores: softmax output, dropped copy and mask, 5 bytes for each of b a s^2 scores, over tp.
@@ -115,15 +124,27 @@ TEST(Activations, MaterialisedScoresAddFiveBytesEach) {
     EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).activations.value(), layer_activations(2, 4, false) + scores / 4);
     const UnitCost selective = unit_of(scenario, "tp=4 mbs=2", 1, Recompute::selective);
     EXPECT_EQ(selective.activations.value(), layer_activations(2, 4, false));
-    EXPECT_EQ(selective.working_set.value(), scores / 4);
+    EXPECT_EQ(selective.working_set.value(), scores / 4 + layer_gradients(2, 4));
 }
 
-// A checkpoint is the layer's output, 2 Tn h; what is rebuilt lives for one layer (recompute_layers 1).
+// A norm of several kernels keeps 6 more bytes per element: two norms of T h elements. A gated activation of two
+// kernels keeps the activated gate, 2 T f.
+TEST(Activations, UnfusedKernelsKeepTheirIntermediates) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    scenario.software.norm_copy_bytes = 6;
+    EXPECT_EQ(unit_of(scenario, "dp=4 mbs=2", 1).activations.value(),
+              layer_activations(2, 1, false) + 2 * 6 * 512 * 512);
+    scenario.software.norm_copy_bytes = 0;
+    scenario.software.fused_activation = false;
+    EXPECT_EQ(unit_of(scenario, "dp=4 mbs=2", 1).activations.value(), layer_activations(2, 1, false) + 2 * 512 * 2048);
+}
+
+// A checkpoint is the layer's output, 2 Tn h; what is rebuilt lives for one layer.
 TEST(Activations, FullRecomputationKeepsTheBoundaryAndRebuildsALayer) {
     const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
     const UnitCost whole = unit_of(scenario, "tp=4 mbs=2", 1, Recompute::full);
     EXPECT_EQ(whole.activations.value(), 2 * 512 * 512);
-    EXPECT_EQ(whole.working_set.value(), layer_activations(2, 4, false));
+    EXPECT_EQ(whole.working_set.value(), layer_activations(2, 4, false) + layer_gradients(2, 4));
     const UnitCost shared = unit_of(scenario, "tp=4 mbs=2 sequence_parallel=on", 1, Recompute::full);
     EXPECT_EQ(shared.activations.value(), 2 * 512 * 512 / 4);
 }
@@ -141,6 +162,37 @@ TEST(Activations, LogitsOfTheHeadAreSplitOverTheRanks) {
     const Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
     EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 9).logits.value(), 8 * 512 * 4096 / 4);
     EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 1).logits.value(), 0);
+}
+
+// A loss that is not parallel gathers them.
+TEST(Activations, LogitsOfALossThatIsNotParallelAreWhole) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    scenario.software.parallel_loss = false;
+    EXPECT_EQ(unit_of(scenario, "tp=4 mbs=2", 9).logits.value(), 8 * 512 * 4096);
+}
+
+// Every weight of a layer has a 16-bit stand-in for its gradient, which all layers share: q k v and output 4 h^2,
+// feed-forward 3 h f. The head's is there during its backward pass, beside its logits: 2 V h.
+TEST(Memory, StandInsForGradientsAreSharedByTheLayers) {
+    Scenario scenario{small_transformer(), ideal_platform(1, 4), bare_software()};
+    const std::int64_t without = memory_of(scenario, "dp=4 mbs=2").buffers.value();
+    scenario.software.gradient_placeholders = true;
+    EXPECT_EQ(memory_of(scenario, "dp=4 mbs=2").buffers.value() - without, 2 * (4 * 512 * 512 + 3 * 512 * 2048));
+    EXPECT_EQ(unit_of(scenario, "dp=4 mbs=2", 9).working_set.value(), 2 * 4096 * 512);
+}
+
+// FSDP without a pipeline: fp32 weights and moments over 4 ranks, 12 / 4; of two units 2 bytes each. A pipeline gathers
+// all of its weights once (2 bytes each) and reduces gradients after the last microbatch (4 each).
+TEST(Memory, FsdpKeepsWholeWeightsInAPipeline) {
+    const Scenario flat = one_node_chain();
+    const StageMemory sharded = memory_of(flat, "dp=4 zero=3");
+    EXPECT_EQ(sharded.weights.value(), 2 * 2 * kParameters);
+    EXPECT_EQ(sharded.optimizer.value(), 3 * kParameters);
+    EXPECT_EQ(sharded.gradients.value(), kParameters + 4 * kParameters);
+    const Scenario piped{equal_chain(4, 1, 8, Bytes(0), kParameters), ideal_platform(1, 4), bare_software()};
+    const StageMemory whole = memory_of(piped, "pp=2 dp=2 zero=3");
+    EXPECT_EQ(whole.weights.value(), 2 * 2 * kParameters);
+    EXPECT_EQ(whole.gradients.value(), 4 * 2 * kParameters + 4 * kParameters);
 }
 
 TEST(Activations, BoundaryTensorsAreBufferedTwice) {
@@ -199,11 +251,14 @@ TEST(Activations, GpipeHoldsTheLogitsOfAllMicrobatches) {
     CostModel model(scenario, topology);
     const Plan plan = plan_of(scenario, "pp=2 mbs=2 gbs=8 schedule=gpipe");
     std::int64_t per_microbatch = 0;
+    std::int64_t working = 0;  // of a layer, or of the head with its logits
     for (std::int64_t index = plan.stages[1][0].first; index < plan.stages[1][0].last; ++index) {
         const UnitCost& cost = model.unit(index, plan, Recompute::none);
         per_microbatch += (cost.activations + cost.logits).value();
+        working = std::max(working, (cost.working_set + cost.logits).value());
     }
-    EXPECT_EQ(stage_peak(model, plan, 1).activations.value(), 4 * per_microbatch);
+    const std::int64_t logits = model.unit(9, plan, Recompute::none).logits.value();
+    EXPECT_EQ(stage_peak(model, plan, 1).activations.value(), 4 * per_microbatch - logits + working);
 }
 
 }  // namespace

@@ -101,6 +101,17 @@ TEST(Validate, StreamsAndAttentionKernelsHaveAMedianErrorBelowFivePercent) {
     EXPECT_LT(validated("hbm_attention")["summary"]["median_ape_pct"].get<double>(), 5);
 }
 
+TEST(Validate, PeaksOfMemoryHaveAMedianErrorBelowFourPercentAndMostRunsAreRightlySaidToFit) {
+    const Json json = validated("memory");
+    EXPECT_LT(json["summary"]["median_ape_pct"].get<double>(), 4);
+    EXPECT_LT(json["summary"]["mape_pct"].get<double>(), 7);
+    const Json& fits = json["fits"];
+    const double right = fits["right"].get<double>();
+    const double wrong = fits["false_fits"].get<double>() + fits["false_oom"].get<double>();
+    EXPECT_GT(right / (right + wrong), 0.95);
+    EXPECT_EQ(json["summary"]["skipped"], 13);  // 10 without an architecture, 3 that are states and not peaks
+}
+
 TEST(Validate, BaselineShowsWhatTheDataSheetAloneWouldSay) {
     const Json json = validated("hbm_attention", {"--baseline"});
     // A100 copies: 2.039 TB/s on the data sheet against 1.61 measured.

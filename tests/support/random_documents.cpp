@@ -102,13 +102,10 @@ Software random_software() {
     software.overlap_slowdown = pick_real(0, 0.5);
     software.gradient_bytes = pick(2, 4);
     software.gradient_reduce_bytes = pick(2, 4);
-    for (double* value : {&software.norm_copy_bytes, &software.fragmentation})
+    for (double* value :
+         {&software.norm_copy_bytes, &software.state_bytes, &software.score_bytes, &software.fragmentation})
         *value = pick_real(0.5, 2);
-    software.state_bytes = pick_real(8, 24);
-    software.gradient_placeholders = flip();
-    software.fused_activation = flip();
-    software.parallel_loss = flip();
-    software.score_bytes = pick_real(2, 8);
+    software.gradient_placeholders = software.fused_activation = software.parallel_loss = !software.dropout;
     software.logit_bytes = pick_real(2, 12);
     software.context = Bytes(pick(0, 1'000'000'007));
     software.zero = pick(0, 1);
