@@ -31,9 +31,9 @@ Json simulated(std::vector<std::string> more) {
 
 TEST(Results, SimulateHasTheKeysOfTheContract) {
     const Json json = simulated({"--devices", "16", "--plan", "tp=2 pp=2 mbs=8"});
-    EXPECT_THAT(keys(json),
-                ElementsAre("iteration_time_s", "tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu", "devices",
-                            "gbs", "plan", "analytic", "breakdown_s", "memory", "links", "simulation", "format"));
+    EXPECT_THAT(keys(json), ElementsAre("iteration_time_s", "tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu",
+                                        "devices", "gbs", "plan", "analytic", "breakdown_s", "memory", "links",
+                                        "error_pct", "simulation", "format"));
     EXPECT_EQ(json["format"], 1);
     EXPECT_EQ(json["devices"], 16);
     EXPECT_EQ(json["gbs"], 4096);

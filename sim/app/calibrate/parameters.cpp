@@ -103,6 +103,7 @@ ParameterSet ParameterSet::load() {
         parameter.meaning = entry.text("meaning");
         parameter.start = entry.number("start", Range::positive());
         parameter.unit = entry.text("unit", "");
+        parameter.most = entry.number_or("most", 0, Range::not_negative());
         parameter.sigma = entry.number("sigma", Range{0, 10, true});
         for (const std::string& text : entry.texts("keys")) {
             FittedKey key = parse_key(text, entry);
@@ -123,8 +124,10 @@ ParameterSet ParameterSet::load() {
 std::string ParameterSet::value(const FittedKey& key, const Shift& shift) const {
     double value = key.factor;
     std::string unit;
-    for (const std::size_t index : key.parameters) {
+    for (const std::size_t index : key.parameters)
         value *= parameters_[index].start * std::exp(shift[index]);
+    for (const std::size_t index : key.parameters) {
+        if (parameters_[index].most > 0) value = std::min(value, parameters_[index].most);
         if (!parameters_[index].unit.empty()) unit = " " + parameters_[index].unit;
     }
     return fmt::format("{:.4g}{}", value, unit);

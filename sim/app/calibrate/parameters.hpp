@@ -14,6 +14,7 @@ struct FitParameter {
     std::string meaning;
     double start = 1;
     std::string unit;  // of the start, written behind the value; empty: a number
+    double most = 0;   // largest value of a key; 0: none
     double sigma = 0;  // standard deviation of the logarithm before fitting
 };
 

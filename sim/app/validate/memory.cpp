@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peak memory of published runs, and whether they fitted, by the closed form (sim/cost/memory.hpp) of the fullest stage.
+// Peak memory of published runs, and whether they fitted, by the closed form (sim/cost/memory.hpp) of the fullest
+// stage.
 //
 // Sources count different things. Allocated: what the framework asked for. Reserved: what its allocator took from the
 // device for that. Device: all of it, the context of the process included.
