@@ -233,7 +233,8 @@ void check_split(Reader& document, const Plan& plan) {
 void check_schedule(Reader& document, const Plan& plan, const Workload& workload) {
     const std::string key = document.has("vpp") ? "vpp" : "schedule";
     const std::int64_t units = workload.transformer ? workload.transformer->all_layers() : workload.chain_length();
-    const std::int64_t most = units * plan.copies();
+    // Embedding and head may be virtual stages of their own.
+    const std::int64_t most = workload.chain_length() * plan.copies();
     if (std::int64_t{plan.pp} * plan.vpp > most)
         document.fail(document.has("pp") ? "pp" : "vpp",
                       fmt::format("{} layers cannot fill {} stages of {} chunks", units, plan.pp, plan.vpp),

@@ -19,6 +19,7 @@ std::string chunk_text(const ChainRange& range, const Workload& workload) {
     if (workload.transformer) {
         const std::int64_t first = std::max<std::int64_t>(range.first, 1) - 1;
         const std::int64_t last = std::min(range.last, workload.transformer->all_layers() + 1) - 2;
+        if (last < first) return range.first == 0 ? "embedding" : "head";
         return fmt::format("{}-{}", first, last);
     }
     const auto& nodes = workload.graph->nodes;
@@ -93,7 +94,10 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
         const bool ends = shape.target(virtual_stage, false) < 0;
         if (starts) next = 0;
         const std::string& text = texts[stage][chunk];
-        const auto range = transformer ? parse_layers(text) : parse_nodes(text, *workload.graph);
+        const bool alone = transformer && ((starts && text == "embedding") || (ends && text == "head"));
+        const auto range = alone         ? std::optional(std::pair{next, next - 1})
+                           : transformer ? parse_layers(text)
+                                         : parse_nodes(text, *workload.graph);
         if (!range)
             return document.fail("stages", fmt::format("'{}' is not a range of {}s", text, unit),
                                  transformer ? "write it like '0-9'" : "write it like 'first..last'");
@@ -103,7 +107,7 @@ void read_stages(Reader& document, Plan& plan, const Workload& workload) {
                                              range->first, unit, next),
                                  range->first > next ? fmt::format("{} {} is in no stage", unit, next)
                                                      : fmt::format("{} {} is in two stages", unit, range->first));
-        if (range->second < range->first || range->second >= units)
+        if (!alone && (range->second < range->first || range->second >= units))
             return document.fail("stages", fmt::format("'{}' leaves the model's {} {}s", text, units, unit));
         next = range->second + 1;
         plan.stages[stage][chunk] = {range->first, next};
