@@ -47,7 +47,8 @@ TEST(Accuracy, ProductsCollectivesAndStreamsFollowTheirMicrobenchmarks) {
         7);
     std::vector<double> large;
     std::vector<double> small;
-    for (const Json& row : json_of({"validate", table("collectives"), "--format", "json"})["rows"])
+    const Json collectives = json_of({"validate", table("collectives"), "--format", "json"});
+    for (const Json& row : collectives["rows"])
         if (row.contains("error_pct"))
             (row["group"].get<std::string>().find("above") != std::string::npos ? large : small)
                 .push_back(std::abs(row["error_pct"].get<double>()));
