@@ -116,6 +116,26 @@ TEST(DataParallel, SiblingsThatShareANicTakeTwiceAsLong) {
     EXPECT_NEAR(shared, 2 * own, kExact * own);
 }
 
+// Two stages of two replicas, one device and NIC per node, one microbatch. When stage 1 has finished its backward pass,
+// its boundary (b bytes) and its reduction (a ring of two sends the 2-byte gradients once: also b) start together on
+// its NIC: max-min sharing gives each half of it, so that stage 0 begins its backward pass after 2 b/N and not after
+// b/N, which is what the closed form takes for a boundary. Behind it stage 0 reduces alone.
+TEST(Contention, ABoundaryAndAReductionOnOneNicTakeTwiceAsLongAsTheClosedFormSays) {
+    const Bytes boundary(2 * kParameters);
+    Scenario scenario{equal_chain(2, 2, 2, boundary, kParameters), ideal_platform(4, 1), bare_software()};
+    scenario.software.dp_overlap = true;
+    scenario.software.bucket_parameters = 1;
+    const std::string plan = "pp=2 dp=2 zero=0";
+    const double alone = boundary.as_double() / kNicRate;
+    const double passes = 2 * (2 + 4) * kTick;
+    const double contended = passes + alone + 2 * alone + alone;
+    EXPECT_NEAR(replay_apart(scenario, plan).iteration_time.value(), contended, kExact * kTick);
+    // Without gradients to reduce only the two boundaries are left, each alone.
+    Scenario single = scenario;
+    single.workload = equal_chain(2, 2, 2, boundary);
+    EXPECT_NEAR(replay_apart(single, plan).iteration_time.value(), passes + 2 * alone, kExact * kTick);
+}
+
 // With sequence parallelism up to three quarters of the collectives hide; half of what hides is lost as compute.
 TEST(TensorParallel, HiddenShareLeavesTheRestExposedAndSlowsTheProducts) {
     Scenario scenario{small_transformer(), ideal_platform(1, 2), bare_software()};
