@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "run_command.hpp"
 
@@ -200,6 +201,19 @@ TEST(Validate, AMissingFileAndAWrongOptionAreRefused) {
     EXPECT_EQ(run_plansim({"validate", "no.csv"}).exit_code, 3);
     EXPECT_EQ(run_plansim({"validate"}).exit_code, 2);
     EXPECT_EQ(run_plansim({"validate", "no.csv", "-j", "0"}).exit_code, 2);
+}
+
+TEST(Calibrate, FitsTheRowsOfATableAndSaysHowSureItIs) {
+    std::stringstream all(read_all(measured("training")));
+    std::string chosen;
+    for (std::string line; std::getline(all, line);)
+        if (line.starts_with("id,") || line.starts_with("narayanan")) chosen += line + "\n";
+    const TemporaryFolder folder;
+    const Json json = json_of({"calibrate", folder.write("runs.csv", chosen), "--iterations", "1", "--format", "json"});
+    EXPECT_EQ(json["rows"], 10);
+    EXPECT_LE(json["fit"]["all"]["mape_pct"].get<double>(), json["before"]["all"]["mape_pct"].get<double>());
+    for (const Json& value : json["values"])
+        EXPECT_LE(value["uncertainty_pct"].get<double>(), value["start_uncertainty_pct"].get<double>() + 1e-9) << value;
 }
 
 }  // namespace
