@@ -26,6 +26,35 @@ std::string group_of(const Workload& workload) {
            (narrow ? std::string(name_of(workload.dtype)) : "16 bit");
 }
 
+/// A cell that should hold a number and does not is a fault of the table, not a run that cannot be predicted.
+void check_numbers(const MeasuredRow& row) {
+    for (const char* column : {"gpus",
+                               "gpus_per_node",
+                               "intra_bw_GBps_per_gpu",
+                               "inter_bw_GBps_per_gpu",
+                               "layers",
+                               "hidden",
+                               "heads",
+                               "kv_heads",
+                               "head_dim",
+                               "ffn",
+                               "experts",
+                               "topk",
+                               "vocab",
+                               "seq",
+                               "tp",
+                               "pp",
+                               "vpp",
+                               "cp",
+                               "dp",
+                               "ep",
+                               "etp",
+                               "mbs",
+                               "gbs"})
+        static_cast<void>(row.number(column));  // throws with the place of the cell
+    if (row.required_number("value") <= 0) row.fail("value", "must be above 0");
+}
+
 }  // namespace
 
 std::vector<ValidatedRow> validate_training(const MeasuredTable& table, const ValidateOptions& options) {
@@ -37,6 +66,7 @@ std::vector<ValidatedRow> validate_training(const MeasuredTable& table, const Va
         validated.source = row.source();
         validated.gpu = row.text("gpu_type");
         validated.metric = "iteration_time_s";
+        check_numbers(row);
         try {
             const MeasuredRun run = measured_run(row, rules, options.sets);
             validated.group = group_of(run.scenario.workload);
