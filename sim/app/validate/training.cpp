@@ -71,8 +71,8 @@ std::vector<ValidatedRow> validate_training(const MeasuredTable& table, const Va
             const MeasuredRun run = measured_run(row, rules, options.sets);
             validated.group = group_of(run.scenario.workload);
             validated.inferred = run.inferred;
-            validated.sweep = fmt::format("{} {} {} tokens {} devices", row.source(), row.text("model"),
-                                          row.text("seq"), row.text("gpus"));
+            validated.sweep = fmt::format("{} {} {} tokens {} {}", row.source(), row.text("model"), row.text("seq"),
+                                          row.text("gpus"), row.text("gpu_type"));
             validated.samples = static_cast<double>(run.plan.gbs);
             validated.measured = measured_step(row, run).value();
             validated.predicted = options.formula

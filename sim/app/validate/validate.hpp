@@ -64,7 +64,7 @@ struct ValidatedRow {
     double baseline = std::numeric_limits<double>::quiet_NaN();  // NaN: none
     std::string skipped;                                         // reason; empty: predicted
     std::vector<std::string> inferred;                           // e.g. "vpp: 1 (not stated)"
-    std::string sweep;   // rows of one sweep (source, model, sequence, devices) are ranked against each other; or empty
+    std::string sweep;   // rows of one sweep (source, model, sequence, machine) are ranked against each other; or empty
     double samples = 1;  // of the step: rows of a sweep are compared by time per sample
 };
 
