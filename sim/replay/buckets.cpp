@@ -23,8 +23,8 @@ class BucketMaker {
 
     StageBuckets make() {
         const bool sharded = plan_.zero == 3;
-        result_.every_forward = gathers_every_pass(plan_);
-        result_.every_backward = gathers_again(plan_) || reduces_every_pass(plan_);
+        result_.gathers_every_forward = gathers_every_pass(plan_);
+        result_.reduces_every_backward = reduces_every_pass(plan_);
         if (sharded) {
             make_sharded();
         } else if (!software_.dp_overlap) {
@@ -61,12 +61,19 @@ class BucketMaker {
         return indices;
     }
 
+    void run_every_microbatch(const std::vector<int>& buckets, bool every) {
+        for (const int bucket : buckets)
+            result_.buckets[static_cast<std::size_t>(bucket)].every_microbatch = every;
+    }
+
     void make_at_end() {
         DataParameters all;
         for (const ChainRange& range : chunks_)
             for (std::int64_t index = range.first; index < range.last; ++index)
                 all.add(cost(index));
-        result_.at_end = append(reductions(plan_, software_, all), true);
+        const std::vector<int> reduced = append(reductions(plan_, software_, all), true);
+        // The backward pass ends with the first unit of the first chunk.
+        (result_.reduces_every_backward ? result_.units.front().front().reduced : result_.at_end) = reduced;
         result_.after_optimizer = append(gatherings(plan_, software_, all), false);
     }
 
@@ -80,6 +87,7 @@ class BucketMaker {
                 parameters.add(cost(index));
                 UnitBuckets& own = unit(chunk, index);
                 own.gathered_forward = append(gatherings(plan_, software_, parameters), false, &own.beside_forward);
+                run_every_microbatch(own.gathered_forward, result_.gathers_every_forward);
                 // The first unit of a chunk, and every unit without overlap, is gathered when its turn has come.
                 const bool early = software_.dp_overlap && prefetch != nullptr;
                 std::vector<int>& when = early ? *prefetch : own.prefetch_forward;
@@ -95,11 +103,12 @@ class BucketMaker {
                 if (gathers_again(plan_) && prefetch != nullptr) {
                     own.gathered_backward =
                         append(gatherings(plan_, software_, parameters), false, &own.beside_backward);
+                    run_every_microbatch(own.gathered_backward, true);
                     std::vector<int>& when = software_.dp_overlap ? *prefetch : own.prefetch_backward;
                     when.insert(when.end(), own.gathered_backward.begin(), own.gathered_backward.end());
                 }
                 prefetch = &own.prefetch_backward;
-                own.reduced = append(reductions(plan_, software_, parameters), true, &own.beside_backward);
+                own.reduced = append(reductions(plan_, software_, parameters), true, &own.beside_reduction);
             }
         }
     }
@@ -154,7 +163,7 @@ class BucketMaker {
                 if (pack.size() == 0 || (pack.size() < least_parameters() && !last)) continue;
                 Seconds total;
                 unit(chunk, index).reduced = append(reductions(plan_, software_, pack.parameters), true, &total);
-                spread(pack, total, &UnitBuckets::beside_backward);
+                spread(pack, total, &UnitBuckets::beside_reduction);
                 pack = Pack{};
             }
         }

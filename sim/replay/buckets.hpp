@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data-parallel collectives of one stage: buckets of consecutive units, executed one after the other on the stage's
-// communication stream in the order in which every replica has become ready for them; private to the module.
+// communication stream; private to the module.
 #pragma once
 
-#include <deque>
 #include <vector>
 
 #include "sim/cost/estimate.hpp"
@@ -13,15 +12,12 @@ namespace plansim {
 /// One collective. It runs once per step, or once per microbatch under FSDP.
 struct Bucket {
     DataCollective collective;
-    bool reduces = false;  // gradients; else it gathers parameters
-    Seconds estimate;      // alone on the network, with the other groups of the stage
-    int then = -1;         // starts as soon as this one has ended (hybrid sharding)
-    int ready = 0;         // replicas that have reached it, all its runs together
-    int completed = 0;     // runs
-    int pending_flows = 0;
-    bool stretched = false;  // its flows have ended, the time that it loses to the compute beside it has not
-    Seconds start;
-    [[nodiscard]] bool gathers() const { return !reduces; }
+    bool reduces = false;           // gradients; else it gathers parameters
+    Seconds estimate;               // alone on the network, with the other groups of the stage
+    bool every_microbatch = false;  // gathers only: it runs for every microbatch, not once per step
+    int then = -1;                  // starts as soon as this one has ended (hybrid sharding)
+    std::int64_t ready = 0;         // holders that have reached it, all its runs together
+    std::int64_t completed = 0;     // runs
 };
 
 /// Buckets that a unit of a chunk has to do with, as indices.
@@ -31,8 +27,9 @@ struct UnitBuckets {
     std::vector<int> reduced;            // ready once its backward pass has ended
     std::vector<int> prefetch_forward;   // become ready when its forward pass starts (FSDP: the next unit's)
     std::vector<int> prefetch_backward;
-    Seconds beside_forward;  // its share of the collectives that run beside its passes
-    Seconds beside_backward;
+    Seconds beside_forward;   // its share of the collectives that run beside its passes: gathers
+    Seconds beside_backward;  // gathers, and
+    Seconds beside_reduction;
 };
 
 struct StageBuckets {
@@ -41,10 +38,8 @@ struct StageBuckets {
     std::vector<int> at_start;                    // gathers that are ready when the step starts
     std::vector<int> at_end;                      // without overlap: reductions after the last pass
     std::vector<int> after_optimizer;             // without overlap: gathers of the new parameters
-    bool every_forward = false;                   // FSDP: every microbatch gathers
-    bool every_backward = false;                  // FSDP: every microbatch gathers again or reduces
-    std::deque<int> queue;                        // ready in all replicas, not started yet
-    int running = -1;
+    bool gathers_every_forward = false;           // FSDP: every microbatch gathers, not the first of the step
+    bool reduces_every_backward = false;          // ZeRO-2 and FSDP: every microbatch reduces, not the last of the step
 };
 
 /// Lays out the buckets of a stage.

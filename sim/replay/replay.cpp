@@ -5,31 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/cost/memory.hpp"
-#include "sim/replay/engine.hpp"
+#include "sim/replay/data_streams.hpp"
+#include "sim/replay/event.hpp"
 #include "sim/replay/link_bytes.hpp"
 #include "sim/replay/work.hpp"
 
 namespace plansim {
 namespace {
-
-/// What an engine event belongs to, packed into its token: kind in the top byte, then two indices.
-enum class EventKind : std::uint8_t {
-    step,
-    unit_latency,
-    unit_flow,
-    transfer_latency,
-    transfer_flow,
-    bucket_latency,
-    bucket_flow
-};
-
-Token make_token(EventKind kind, std::size_t index, std::size_t sub = 0) {
-    return (static_cast<Token>(kind) << 56) | (static_cast<Token>(sub) << 32) | static_cast<Token>(index);
-}
 
 /// A stage boundary on its way.
 struct Transfer {
@@ -60,17 +45,16 @@ class Replayer {
         // Ranks whose networks are copies of each other: the flows of the first one stand for all.
         if (!lockstep && !contention.always && !contention.with_buckets) rank_links_ = congruent_ranks(plan, topology_);
         simulated_ranks_ = rank_links_ ? 1 : plan.tp;
-        buckets_alone_ = plan.pp == 1 && !contention.always && !contention.with_buckets;
+        const bool alone = plan.pp == 1 && !contention.always && !contention.with_buckets;
+        streams_.emplace(model, plan, engine_, DataStreams::Extent{participants_, simulated_ranks_, folded_, alone});
         for (int stage = 0; stage < plan.pp; ++stage) {
             memory_.push_back(stage_memory(model, plan, stage));
-            buckets_.push_back(stage_buckets(stage));
-            stages_.push_back(make_stage_work(model, plan, stage, buckets_.back(), options.fidelity, contention));
+            stages_.push_back(
+                make_stage_work(model, plan, stage, streams_->laid_out(stage), options.fidelity, contention));
         }
         for (int worker = 0; worker < participants_ * plan.pp; ++worker) {
             workers_.emplace_back(shape_, layout_.replica_of(worker), layout_.stage_of(worker), options.record);
             devices_.push_back(layout_.devices(layout_.replica_of(worker), layout_.stage_of(worker)));
-            for (const DeviceId device : devices_.back())
-                own_nodes_.insert(topology_.node_of(device));
         }
     }
 
@@ -99,18 +83,6 @@ class Replayer {
     [[nodiscard]] const StageWork& stage_work(const Worker& worker) const {
         return stages_[static_cast<std::size_t>(worker.stage)];
     }
-    [[nodiscard]] StageBuckets& buckets_of(int stage) {
-        return buckets_[static_cast<std::size_t>(layout_.owner_of(stage))];
-    }
-    /// Under DualPipe stages s and pp - 1 - s hold the same parameters and reduce them together: the second one uses
-    /// the buckets of the first, in which its chunks stand the other way round.
-    [[nodiscard]] StageBuckets stage_buckets(int stage) {
-        const int owner = layout_.owner_of(stage);
-        if (owner == stage) return make_buckets(model_, plan_, stage);
-        StageBuckets mirrored = buckets_[static_cast<std::size_t>(owner)];
-        std::reverse(mirrored.units.begin(), mirrored.units.end());
-        return mirrored;
-    }
     /// The simulated workers that hold the parameters of a stage.
     [[nodiscard]] std::vector<Worker*> holders(int stage) {
         const int owner = layout_.owner_of(stage);
@@ -137,7 +109,7 @@ class Replayer {
             case EventKind::transfer_flow:
                 return end_transfer_flow(index);
             case EventKind::bucket_latency:
-                return start_bucket_flows(static_cast<int>(sub), index);
+                return streams_->start_flows(static_cast<int>(sub), index);
             case EventKind::bucket_flow:
                 return end_bucket_flow(static_cast<int>(sub), index);
         }
@@ -276,14 +248,6 @@ class Replayer {
             slices_.push_back({static_cast<int>(worker), kind, chunk, microbatch, start, engine_.now()});
     }
 
-    /// True while parameters of the stage are on their way.
-    [[nodiscard]] bool gathering(int stage) {
-        const StageBuckets& buckets = buckets_of(stage);
-        return std::any_of(buckets.at_start.begin(), buckets.at_start.end(), [&](int bucket) {
-            return buckets.buckets[static_cast<std::size_t>(bucket)].completed == 0;
-        });
-    }
-
     // --- steps of a pass
     // ----------------------------------------------------------------------------------------------
 
@@ -292,16 +256,15 @@ class Replayer {
         if (!worker.prefetched) {
             worker.prefetched = true;
             for (const int bucket : step.prefetch)
-                mark_ready(worker.stage, bucket);
+                streams_->mark_ready(worker.stage, bucket);
         }
-        const std::vector<Bucket>& buckets = buckets_of(worker.stage).buckets;
         for (const int bucket : step.await) {
-            if (buckets[static_cast<std::size_t>(bucket)].completed >= run_of(worker)) continue;
+            if (streams_->has_run(worker.stage, bucket, worker.current)) continue;
             worker.awaited_bucket = bucket;
             return wait(worker, Worker::Waiting::bucket);
         }
         worker.step_shares = step.shares;
-        if (gathering(worker.stage)) worker.step_shares[TimeClass::compute] += step.beside_gathers;
+        if (streams_->gathering(worker.stage)) worker.step_shares[TimeClass::compute] += step.beside_gathers;
         const Seconds duration = worker.step_shares.total();
         worker.step_start = engine_.now();
         if (step.flow == nullptr && duration == Seconds(0)) return end_step(worker);
@@ -355,7 +318,7 @@ class Replayer {
         ++worker.next_step;
         worker.prefetched = false;
         for (const int bucket : step.release)
-            mark_ready(worker.stage, bucket);
+            streams_->mark_ready(worker.stage, bucket);
     }
 
     // --- stage boundaries
@@ -451,131 +414,21 @@ class Replayer {
     // ------------------------------------------------------------------------------------
 
     void release_gathers(Worker& worker) {
-        for (const int bucket : buckets_of(worker.stage).at_start)
-            mark_ready(worker.stage, bucket);
-    }
-
-    /// How often a bucket that the worker's current pass awaits must have run.
-    [[nodiscard]] int run_of(const Worker& worker) {
-        const StageBuckets& buckets = buckets_of(worker.stage);
-        if (!worker.current) return 1;
-        const InstructionKind kind = worker.current->kind;
-        const bool backward = kind == InstructionKind::backward || kind == InstructionKind::backward_input;
-        const bool every =
-            (kind == InstructionKind::forward && buckets.every_forward) || (backward && buckets.every_backward);
-        return every ? static_cast<int>(worker.current->microbatch) + 1 : 1;
-    }
-
-    void mark_ready(int stage, int index) {
-        StageBuckets& buckets = buckets_of(stage);
-        Bucket& bucket = buckets.buckets[static_cast<std::size_t>(index)];
-        if (++bucket.ready % (participants_ * plan_.copies()) != 0) return;
-        buckets.queue.push_back(index);
-        start_next_bucket(stage);
-    }
-
-    void start_next_bucket(int stage) {
-        StageBuckets& buckets = buckets_of(stage);
-        if (buckets.running >= 0 || buckets.queue.empty()) return;
-        buckets.running = buckets.queue.front();
-        buckets.queue.pop_front();
-        const auto index = static_cast<std::size_t>(buckets.running);
-        Bucket& bucket = buckets.buckets[index];
-        bucket.start = engine_.now();
-        if (buckets_alone_) {
-            bucket.pending_flows = 1;
-            engine_.delay(bucket.estimate, make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
-            return;
-        }
-        Seconds latency;
-        for (const Group& group : simulated_groups(bucket.collective.group, stage))
-            latency = std::max(latency, dp_decomposition(group, bucket).latency);
-        engine_.delay(latency, make_token(EventKind::bucket_latency, index, static_cast<std::size_t>(stage)));
-    }
-
-    /// Data-parallel groups of a stage whose flows are simulated.
-    const std::vector<Group>& simulated_groups(DataGroup kind, int stage) {
-        std::vector<Group>& groups = dp_groups_[{kind, stage}];
-        if (!groups.empty()) return groups;
-        if (simulated_ranks_ < plan_.tp)
-            groups.push_back(layout_.dp_group(0, stage));
-        else
-            groups = layout_.data_groups(kind, stage);
-        return groups;
-    }
-
-    /// A data-parallel collective of one group: the flows that are simulated, and those that these stand for.
-    struct GroupCollective {
-        Decomposition simulated;
-        std::vector<HopFlow> others;
-    };
-
-    const Decomposition& dp_decomposition(const Group& group, const Bucket& bucket) {
-        return group_collective(group, bucket).simulated;
-    }
-
-    const GroupCollective& group_collective(const Group& group, const Bucket& bucket) {
-        const DataCollective& what = bucket.collective;
-        const auto [entry, added] =
-            dp_decompositions_.try_emplace({group.front(), group.size(), what.kind, what.size.value()});
-        if (!added) return entry->second;
-        GroupCollective& collective = entry->second;
-        collective.simulated = decompose(what.kind, CollectiveAlgorithm::automatic, group, what.size, topology_);
-        if (folded_) keep_own_flows(collective);
-        return collective;
-    }
-
-    /// One replica stands for all: the flows that leave or enter its nodes stand for those of the others, if those are
-    /// no slower.
-    void keep_own_flows(GroupCollective& collective) const {
-        std::vector<HopFlow> own;
-        for (const HopFlow& flow : collective.simulated.flows) {
-            const bool mine = own_nodes_.contains(topology_.node_of(flow.source)) ||
-                              own_nodes_.contains(topology_.node_of(flow.destination));
-            (mine ? own : collective.others).push_back(flow);
-        }
-        if (bottleneck_time(own, topology_) < bottleneck_time(collective.simulated.flows, topology_))
-            collective.others.clear();
-        else
-            collective.simulated.flows = std::move(own);
-    }
-
-    /// Bytes of the flows that others stood for.
-    void add_unsimulated_bytes(std::vector<std::int64_t>& bytes) {
-        for (int stage = 0; stage < plan_.pp; ++stage) {
-            if (layout_.owner_of(stage) != stage) continue;  // its buckets are those of the owner
-            for (const Bucket& bucket : buckets_of(stage).buckets)
-                for (const Group& group : simulated_groups(bucket.collective.group, stage))
-                    for (const HopFlow& flow : group_collective(group, bucket).others)
-                        add_flow_bytes(flow, bucket.completed, topology_, bytes);
-        }
-    }
-
-    void start_bucket_flows(int stage, std::size_t index) {
-        Bucket& bucket = buckets_of(stage).buckets[index];
-        const std::vector<Group>& groups = simulated_groups(bucket.collective.group, stage);
-        for (const Group& group : groups)
-            bucket.pending_flows += static_cast<int>(dp_decomposition(group, bucket).flows.size());
-        for (const Group& group : groups)
-            for (const HopFlow& flow : dp_decomposition(group, bucket).flows)
-                engine_.flow(flow.source, flow.destination, flow.bytes,
-                             make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
+        for (const int bucket : streams_->of(worker.stage).at_start)
+            streams_->mark_ready(worker.stage, bucket);
     }
 
     void end_bucket_flow(int stage, std::size_t index) {
-        StageBuckets& buckets = buckets_of(stage);
-        Bucket& bucket = buckets.buckets[index];
-        if (--bucket.pending_flows > 0) return;
-        if (!bucket.stretched && stretch(stage, index)) return;
-        bucket.stretched = false;
-        ++bucket.completed;
-        buckets.running = -1;
-        const SliceKind kind = bucket.reduces ? SliceKind::reduce_gradients : SliceKind::gather_parameters;
         const std::vector<Worker*> waiting = holders(stage);
+        const bool beside_compute = std::any_of(waiting.begin(), waiting.end(), [](const Worker* worker) {
+            return worker->waiting != Worker::Waiting::bucket;
+        });
+        const auto start = streams_->end_flow(stage, index, beside_compute);
+        if (!start) return;
+        const bool reduces = streams_->of(stage).buckets[index].reduces;
         for (const Worker* worker : waiting)
-            record_slice(index_of(*worker), kind, static_cast<int>(index), 0, bucket.start);
-        if (bucket.then >= 0) buckets.queue.push_front(bucket.then);
-        start_next_bucket(stage);
+            record_slice(index_of(*worker), reduces ? SliceKind::reduce_gradients : SliceKind::gather_parameters,
+                         static_cast<int>(index), 0, *start);
         for (Worker* worker : waiting) {
             if (worker->waiting != Worker::Waiting::bucket || !has_what_it_awaits(*worker)) continue;
             resume(*worker, TimeClass::dp_exposed);
@@ -583,41 +436,16 @@ class Replayer {
         }
     }
 
-    /// Beside compute a collective gets only a share of the device: it ends later, unless all workers wait already.
-    bool stretch(int stage, std::size_t index) {
-        const double share = model_.scenario().software.dp_overlap_share;
-        const std::vector<Worker*> all = holders(stage);
-        const bool all_wait = std::all_of(
-            all.begin(), all.end(), [](const Worker* worker) { return worker->waiting == Worker::Waiting::bucket; });
-        if (all_wait || share <= 0) return false;
-        Bucket& bucket = buckets_of(stage).buckets[index];
-        bucket.stretched = true;
-        bucket.pending_flows = 1;
-        engine_.delay((engine_.now() - bucket.start) * (1 / share - 1),
-                      make_token(EventKind::bucket_flow, index, static_cast<std::size_t>(stage)));
-        return true;
-    }
-
-    [[nodiscard]] bool has_what_it_awaits(const Worker& worker) {
-        const StageBuckets& buckets = buckets_of(worker.stage);
-        if (worker.awaited_bucket >= 0)
-            return buckets.buckets[static_cast<std::size_t>(worker.awaited_bucket)].completed >= run_of(worker);
-        return reductions_done(worker.stage);
-    }
-
-    [[nodiscard]] bool reductions_done(int stage) {
-        const StageBuckets& buckets = buckets_of(stage);
-        const int runs =
-            buckets.every_backward && reduces_every_pass(plan_) ? static_cast<int>(shape_.microbatches) : 1;
-        return std::all_of(buckets.buckets.begin(), buckets.buckets.end(),
-                           [&](const Bucket& bucket) { return !bucket.reduces || bucket.completed >= runs; });
+    [[nodiscard]] bool has_what_it_awaits(const Worker& worker) const {
+        if (worker.awaited_bucket < 0) return streams_->reductions_done(worker.stage);
+        return streams_->has_run(worker.stage, worker.awaited_bucket, worker.current);
     }
 
     /// After the last backward pass: without overlap the reductions start here; all of them are awaited.
     void finish_reductions(Worker& worker) {
-        for (const int bucket : buckets_of(worker.stage).at_end)
-            mark_ready(worker.stage, bucket);
-        if (reductions_done(worker.stage)) return;
+        for (const int bucket : streams_->of(worker.stage).at_end)
+            streams_->mark_ready(worker.stage, bucket);
+        if (streams_->reductions_done(worker.stage)) return;
         worker.awaited_bucket = -1;
         wait(worker, Worker::Waiting::bucket);
     }
@@ -682,7 +510,7 @@ class Replayer {
                 record.slowest = worker;
         record.slices = std::move(slices_);
         std::vector<std::int64_t> bytes = engine_.link_bytes();
-        if (!buckets_alone_) add_unsimulated_bytes(bytes);
+        streams_->add_bytes_stood_for(bytes);
         const std::vector<std::int64_t> of_first_rank = bytes;
         if (rank_links_)
             for (const auto& links : *rank_links_)
@@ -695,9 +523,7 @@ class Replayer {
                 add_unit_bytes(layout_, replica, stage, stages_[static_cast<std::size_t>(stage)].collectives, copied,
                                topology_, bytes);
             }
-        for (int stage = 0; buckets_alone_ && stage < plan_.pp; ++stage)
-            for (const Bucket& bucket : buckets_of(stage).buckets)
-                add_bucket_bytes(layout_, stage, bucket, topology_, bytes);
+        streams_->add_bytes_of_delays(bytes);
         for (int replica = participants_; replica < plan_.dp; ++replica)
             add_boundary_bytes(model_, plan_, replica, bytes);
         for (std::size_t link = 0; link < links.size(); ++link)
@@ -720,7 +546,7 @@ class Replayer {
     bool folded_ = false;
     int participants_ = 1;  // replicas that are simulated
     std::vector<StageMemory> memory_;
-    std::vector<StageBuckets> buckets_;
+    std::optional<DataStreams> streams_;  // set by the constructor, once it is known what is simulated
     std::vector<StageWork> stages_;
     std::vector<Worker> workers_;
     std::vector<Group> devices_;  // of each worker
@@ -729,13 +555,9 @@ class Replayer {
     std::vector<Slice> slices_;
     std::map<std::tuple<std::size_t, Axis, CollectiveKind, std::int64_t>, std::vector<Decomposition>>
         unit_decompositions_;
-    std::map<std::tuple<DeviceId, std::size_t, CollectiveKind, std::int64_t>, GroupCollective> dp_decompositions_;
-    std::set<int> own_nodes_;  // of the simulated workers
     std::size_t at_barrier_ = 0;
     std::optional<RankLinks> rank_links_;
-    int simulated_ranks_ = 1;     // tensor-parallel ranks whose flows are simulated
-    bool buckets_alone_ = false;  // nothing else uses the links of data-parallel groups: their collectives are delays
-    std::map<std::pair<DataGroup, int>, std::vector<Group>> dp_groups_;  // by stage, those that are simulated
+    int simulated_ranks_ = 1;  // tensor-parallel ranks whose flows are simulated
 };
 
 }  // namespace

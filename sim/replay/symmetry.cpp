@@ -138,7 +138,7 @@ std::optional<RankLinks> congruent_ranks(const Plan& plan, const Topology& topol
     RankLinks mappings;
     if (plan.tp == 1) return mappings;
     // Groups of experts mix the ranks; copies of shards are rare enough to be simulated in full.
-    if (plan.ep > 1 || plan.fsdp > 0) return std::nullopt;
+    if (plan.ep > 1 || plan.etp != plan.tp || plan.fsdp > 0) return std::nullopt;
     const std::vector<HopFlow> first = rank_flows(plan, 0, topology);
     LinkSet taken;
     add_flows(first, topology, taken);

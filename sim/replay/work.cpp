@@ -26,19 +26,19 @@ class ChunkBuilder {
         const bool gathers = any_unit([](const UnitBuckets& unit) { return !unit.gathered_forward.empty(); });
         const bool gathers_again = any_unit([](const UnitBuckets& unit) { return !unit.gathered_backward.empty(); });
         const bool reduces = any_unit([](const UnitBuckets& unit) { return !unit.reduced.empty(); });
-        const bool first = gathers && !buckets_.every_forward;
-        work.forward = pass(PassKind::forward, gathers && !first, passes - (first ? 1 : 0));
-        if (first) work.first_forward = pass(PassKind::forward, true, 1);
+        const bool first = gathers && !buckets_.gathers_every_forward;
+        const bool every = reduces && buckets_.reduces_every_backward;
+        const bool last = reduces && !every;
+        const std::int64_t others = passes - (last ? 1 : 0);
+        work.forward = pass(PassKind::forward, {gathers && !first, false}, passes - (first ? 1 : 0));
+        if (first) work.first_forward = pass(PassKind::forward, {true, false}, 1);
         if (splits_backward(plan_.schedule)) {
-            const bool last = reduces && !buckets_.every_backward;
-            work.backward_input = pass(PassKind::backward_input, gathers_again, passes);
-            work.backward_weight = pass(PassKind::backward_weight, reduces && !last, passes - (last ? 1 : 0));
-            if (last) work.last_weight = pass(PassKind::backward_weight, true, 1);
+            work.backward_input = pass(PassKind::backward_input, {gathers_again, false}, passes);
+            work.backward_weight = pass(PassKind::backward_weight, {false, every}, others);
+            if (last) work.last_weight = pass(PassKind::backward_weight, {false, true}, 1);
         } else {
-            const bool window = reduces || gathers_again;
-            const bool last = window && !buckets_.every_backward;
-            work.backward = pass(PassKind::backward, window && !last, passes - (last ? 1 : 0));
-            if (last) work.last_backward = pass(PassKind::backward, true, 1);
+            work.backward = pass(PassKind::backward, {gathers_again, every}, others);
+            if (last) work.last_backward = pass(PassKind::backward, {gathers_again, true}, 1);
         }
         for (std::int64_t index = range().first; index < range().last; ++index) {
             const UnitCost& cost = unit(index);
@@ -58,31 +58,50 @@ class ChunkBuilder {
         return std::any_of(buckets_.units[chunk_].begin(), buckets_.units[chunk_].end(), predicate);
     }
 
-    /// Steps of one pass, executed `repeats` times in the iteration. `window`: beside data-parallel collectives.
-    Work pass(PassKind kind, bool window, std::int64_t repeats) {
+    /// Which data-parallel collectives run beside a pass.
+    struct Window {
+        bool gathers = false;
+        bool reduces = false;
+        [[nodiscard]] bool open() const { return gathers || reduces; }
+    };
+
+    /// Steps of one pass, executed `repeats` times in the iteration.
+    Work pass(PassKind kind, Window window, std::int64_t repeats) {
         Work work;
         const bool backward = kind != PassKind::forward;
         const auto units = static_cast<std::size_t>(range().size());
-        const bool split = fidelity_ == Fidelity::layer || window;
+        const bool split = fidelity_ == Fidelity::layer || window.open();
         if (!split) work.emplace_back();
         for (std::size_t turn = 0; turn < units; ++turn) {
             const std::size_t position = backward ? units - 1 - turn : turn;
             const UnitCost& cost = unit(range().first + static_cast<std::int64_t>(position));
-            if (split) {
-                work.emplace_back();
-                if (window) enter_window(work.back(), buckets_.units[chunk_][position], cost, kind);
+            const UnitBuckets& buckets = buckets_.units[chunk_][position];
+            if (split) work.emplace_back();
+            if (window.gathers) {
+                work.back().await = backward ? buckets.gathered_backward : buckets.gathered_forward;
+                work.back().prefetch = backward ? buckets.prefetch_backward : buckets.prefetch_forward;
             }
-            if (recomputes(kind)) add_phase(work, cost.recompute, TimeClass::recompute, window, repeats);
-            add_phase(work, phase_of(cost, kind), TimeClass::compute, window, repeats);
-            if (window && completes_gradients(kind)) work.back().release = buckets_.units[chunk_][position].reduced;
+            slow_down(work.back(), window, buckets, cost, kind);
+            if (recomputes(kind)) add_phase(work, cost.recompute, TimeClass::recompute, window.open(), repeats);
+            add_phase(work, phase_of(cost, kind), TimeClass::compute, window.open(), repeats);
+            if (window.reduces) reduce(work, buckets.reduced);
         }
         return work;
     }
 
-    static bool recomputes(PassKind kind) { return kind == PassKind::backward || kind == PassKind::backward_input; }
-    static bool completes_gradients(PassKind kind) {
-        return kind == PassKind::backward || kind == PassKind::backward_weight;
+    /// Lets reductions start; without overlap what follows waits for their end.
+    void reduce(Work& work, const std::vector<int>& buckets) {
+        if (buckets.empty()) return;
+        work.back().release = buckets;
+        if (model_.scenario().software.dp_overlap) return;
+        work.emplace_back();
+        for (const int bucket : buckets) {
+            const int then = buckets_.buckets[static_cast<std::size_t>(bucket)].then;
+            work.back().await.push_back(then >= 0 ? then : bucket);
+        }
     }
+
+    static bool recomputes(PassKind kind) { return kind == PassKind::backward || kind == PassKind::backward_input; }
     static const Phase& phase_of(const UnitCost& cost, PassKind kind) {
         switch (kind) {
             case PassKind::forward:
@@ -131,21 +150,18 @@ class ChunkBuilder {
         work[first].shares[TimeClass::cp_exposed] += std::max(ring_steps, Seconds(0));
     }
 
-    /// What a unit awaits and starts in a pass beside data-parallel collectives, and the compute time that they cost
-    /// it. Of a split backward pass, B needs the parameters, and the reductions run beside W.
-    void enter_window(WorkStep& step, const UnitBuckets& unit, const UnitCost& cost, PassKind kind) {
-        const bool backward = kind != PassKind::forward;
-        if (kind != PassKind::backward_weight) {
-            step.await = backward ? unit.gathered_backward : unit.gathered_forward;
-            step.prefetch = backward ? unit.prefetch_backward : unit.prefetch_forward;
-        }
+    /// Compute beside data-parallel collectives is slower.
+    void slow_down(WorkStep& step, Window window, const UnitBuckets& buckets, const UnitCost& cost, PassKind kind) {
         const Software& software = model_.scenario().software;
-        if (!software.dp_overlap || kind == PassKind::backward_input) return;
+        if (!software.dp_overlap) return;
+        const bool backward = kind != PassKind::forward;
+        Seconds beside;
+        if (window.gathers) beside += backward ? buckets.beside_backward : buckets.beside_forward;
+        if (window.reduces) beside += buckets.beside_reduction;
         Seconds compute = phase_of(cost, kind).total();
         if (recomputes(kind)) compute += cost.recompute.total();
-        const Seconds beside = backward ? unit.beside_backward : unit.beside_forward;
         const Seconds lost = std::min(beside, compute) * software.overlap_slowdown;
-        const bool always = backward || buckets_.every_forward;
+        const bool always = backward || buckets_.gathers_every_forward;
         (always ? step.shares[TimeClass::compute] : step.beside_gathers) += lost;
     }
 

@@ -116,6 +116,32 @@ TEST(DataParallel, SiblingsThatShareANicTakeTwiceAsLong) {
     EXPECT_NEAR(shared, 2 * own, kExact * own);
 }
 
+// m = 2 microbatches; ZeRO-2 keeps a share of the gradients only, so that each of them reduces behind its backward
+// pass: 2 scatters and the gather of the new parameters, a ring pass and a tick of latency each.
+TEST(DataParallel, ZeroTwoWithoutOverlapReducesBehindEveryMicrobatch) {
+    const ReplayRecord record = replay_apart(replicas(2, 2), "dp=4 zero=2");
+    EXPECT_NEAR(exposed(record), 3 * (kPass + kTick), kExact * kTick);
+    EXPECT_NEAR(record.iteration_time.value(), 2 * 2 * 6 * kTick + 3 * (kPass + kTick), kExact * kTick);
+}
+
+// FSDP takes the two nodes one by one, each with half of the bytes. A microbatch gathers both forward, the first one
+// again backward (the second is still whole) and reduces both: 5 collectives.
+TEST(DataParallel, FsdpWithoutOverlapExposesEveryGatherAndReduction) {
+    const ReplayRecord record = replay_apart(replicas(2, 2), "dp=4 zero=3");
+    EXPECT_NEAR(exposed(record), 2 * 5 * (kPass / 2 + kTick), kExact * kTick);
+}
+
+// Two stages of two nodes, one device per network node. A rank of two sends half of a node's 2-byte parameters in every
+// collective: 4 microbatches gather 2 nodes forward and 1 again backward, and the last of them reduces both.
+TEST(DataParallel, FsdpInAPipelineGathersForEveryMicrobatchAndReducesOnce) {
+    for (const bool overlap : {false, true}) {
+        Scenario scenario{equal_chain(4, 2, 8, Bytes(0), kParameters), ideal_platform(4, 1), bare_software()};
+        scenario.software.dp_overlap = overlap;
+        const ReplayRecord record = replay_apart(scenario, "pp=2 dp=2 zero=3 reshard_after_forward=on");
+        EXPECT_EQ(bytes_over(record, "node0.nic0.up"), (4 * 3 + 2) * kParameters) << overlap;
+    }
+}
+
 // Two stages of two replicas, one device and NIC per node, one microbatch. When stage 1 has finished its backward pass,
 // its boundary (b bytes) and its reduction (a ring of two sends the 2-byte gradients once: also b) start together on
 // its NIC: max-min sharing gives each half of it, so that stage 0 begins its backward pass after 2 b/N and not after

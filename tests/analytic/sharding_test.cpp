@@ -7,7 +7,7 @@
 #include "sim/collective/expert_exchange.hpp"
 #include "sim/cost/data_parallel.hpp"
 #include "sim/cost/memory.hpp"
-#include "tests/support/scenarios.hpp"
+#include "tests/support/replays.hpp"
 
 namespace plansim {
 namespace {
@@ -73,6 +73,29 @@ TEST(ExpertParallelism, RanksWithTheSameExpertsAreEveryEpThOfAStage) {
     EXPECT_THAT(layout.groups(Axis::ep, 2, 0), ::testing::ElementsAre(Group{4, 5, 6, 7}));
     EXPECT_THAT(layout.data_groups(DataGroup::experts, 0),
                 ::testing::ElementsAre(Group{0, 4}, Group{1, 5}, Group{2, 6}, Group{3, 7}));
+}
+
+// Experts that are neither spread nor split are held by every rank of a stage, tensor-parallel ranks included. Scatter
+// and gather each move (n-1)/n of 2 bytes per parameter: n = 4 for the experts, over the two NICs of a node together, n
+// = 2 for the rest, over one NIC each. Beside frozen weights (LoRA) only the adapters are left.
+TEST(ExpertParallelism, ExpertsThatAreNotSplitAreReducedOverTheTensorParallelRanksToo) {
+    const Scenario scenario{mixture(), ideal_platform(4, 2), bare_software()};
+    const Topology topology(scenario.platform);
+    const auto trained = [&](const std::string& text) {
+        const Plan plan = plan_of(scenario, text);
+        CostModel model(scenario, topology);
+        DataParameters sum;
+        for (std::int64_t unit = plan.range(0).first; unit < plan.range(0).last; ++unit)
+            sum.add(model.unit(unit, plan, 0));
+        return sum;
+    };
+    const std::string whole = "tp=2 pp=2 dp=2 ep=1 etp=1 sequence_parallel=on zero=1";
+    const std::string adapted = whole + " lora=1";
+    EXPECT_THAT(Layout(plan_of(scenario, whole)).data_groups(DataGroup::experts, 0),
+                ::testing::ElementsAre(Group{0, 1, 2, 3}));
+    const std::int64_t more = bytes_over(replay_apart(scenario, whole), "node0.nic0.up") -
+                              bytes_over(replay_apart(scenario, adapted), "node0.nic0.up");
+    EXPECT_EQ(more, 3 * trained(whole).trained_experts / 2 + 2 * (trained(whole).trained - trained(adapted).trained));
 }
 
 TEST(Fsdp, GathersParametersAndReducesGradientsOverAllDataRanks) {
