@@ -113,9 +113,7 @@ Json outcome_json(const ReplayRecord& record, CostModel& model, const Plan& plan
     const Scenario& scenario = model.scenario();
     const double time = record.iteration_time.value();
     const double tokens = static_cast<double>(scenario.workload.seq * plan.gbs);
-    const auto& peaks = scenario.platform.accelerator.peak;
-    const auto peak =
-        peaks.contains(scenario.workload.dtype) ? peaks.at(scenario.workload.dtype) : peaks.at(Precision::bf16);
+    const FlopsPerSecond peak = scenario.platform.accelerator.peak_rate(scenario.workload.dtype);
     const double available = peak.value() * scenario.platform.devices * time;
     double executed = 0;
     for (const WorkerRecord& worker : record.workers)

@@ -23,72 +23,73 @@ namespace {
 
 struct Kind {
     const char* name;
-    std::vector<std::string> columns;
+    std::vector<std::string> texts;  // columns
+    std::vector<std::string> numbers;
     std::vector<ValidatedRow> (*validate)(const MeasuredTable&, const ValidateOptions&);
+
+    [[nodiscard]] std::vector<std::string> columns() const {
+        std::vector<std::string> all = texts;
+        all.insert(all.end(), numbers.begin(), numbers.end());
+        return all;
+    }
 };
 
 const std::array<Kind, 5>& kinds() {
     static const std::array<Kind, 5> all{
         {{"gemm",
-          {"id", "source", "gpu_type", "dtype", "batch", "m", "n", "k", "tflops", "library", "notes", "quality"},
+          {"id", "source", "gpu_type", "dtype", "library", "notes", "quality"},
+          {"batch", "m", "n", "k", "tflops"},
           validate_gemm},
          {"collectives",
-          {"id", "source", "system", "gpu_type", "gpus", "nodes", "gpus_per_node", "intra_fabric", "inter_fabric",
-           "collective", "dtype", "bytes", "time_us", "algbw_GBps", "busbw_GBps", "library", "notes", "quality"},
+          {"id", "source", "system", "gpu_type", "intra_fabric", "inter_fabric", "collective", "dtype", "library",
+           "notes", "quality"},
+          {"gpus", "nodes", "gpus_per_node", "bytes", "time_us", "algbw_GBps", "busbw_GBps"},
           validate_collectives},
-         {"hbm_attention", {"source", "gpu_type", "metric", "value", "unit"}, validate_attention},
+         {"hbm_attention", {"source", "gpu_type", "metric", "unit"}, {"value"}, validate_attention},
          {"training",
-          {"id",
-           "source",
-           "system",
-           "gpu_type",
-           "gpu_mem_gb",
+          {"id", "source", "system", "gpu_type", "intra_fabric", "inter_fabric", "model", "gated_ffn", "sp",
+           "zero_or_fsdp", "recompute", "dtype", "overlap_notes", "metric", "unit", "uncertain_fields", "quality",
+           "alt_metrics"},
+          {"gpu_mem_gb",
            "gpus",
            "gpus_per_node",
-           "intra_fabric",
            "intra_bw_GBps_per_gpu",
-           "inter_fabric",
            "inter_bw_GBps_per_gpu",
-           "model",
            "layers",
            "hidden",
            "heads",
            "kv_heads",
            "head_dim",
            "ffn",
-           "gated_ffn",
            "experts",
            "topk",
            "vocab",
            "seq",
            "tp",
-           "sp",
            "pp",
            "vpp",
            "cp",
            "dp",
            "ep",
            "etp",
-           "zero_or_fsdp",
            "mbs",
            "gbs",
-           "recompute",
-           "dtype",
-           "overlap_notes",
-           "metric",
-           "value",
-           "unit",
-           "uncertain_fields",
-           "quality",
-           "alt_metrics"},
+           "value"},
           validate_training},
          {"memory",
-          {"id",    "source",   "system", "gpu_type",         "gpu_mem_gb", "gpus", "model",     "layers", "hidden",
-           "heads", "kv_heads", "ffn",    "gated_ffn",        "vocab",      "seq",  "tp",        "sp",     "pp",
-           "vpp",   "cp",       "dp",     "zero_or_fsdp",     "mbs",        "gbs",  "recompute", "dtype",  "metric",
-           "value", "unit",     "notes",  "uncertain_fields", "quality"},
+          {"id", "source", "system", "gpu_type", "model", "gated_ffn", "sp", "zero_or_fsdp", "recompute", "dtype",
+           "metric", "unit", "notes", "uncertain_fields", "quality"},
+          {"gpu_mem_gb", "gpus", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "tp", "pp", "vpp",
+           "cp", "dp", "mbs", "gbs", "value"},
           validate_memory}}};
     return all;
+}
+
+/// A cell that should hold a number and does not is a fault of the table, not a row that cannot be predicted.
+void check_numbers(const MeasuredTable& table, const Kind& kind) {
+    for (const MeasuredRow& row : table.rows)
+        for (const std::string& column : kind.numbers)
+            static_cast<void>(row.number(column));  // throws with the place of the cell
 }
 
 std::vector<std::string> missing_from(const std::vector<std::string>& wanted, const std::vector<std::string>& present) {
@@ -104,7 +105,7 @@ const Kind& kind_of(const MeasuredTable& table) {
     std::size_t least = 0;
     for (const Kind& kind : kinds()) {
         const std::size_t wrong =
-            missing_from(kind.columns, table.columns).size() + missing_from(table.columns, kind.columns).size();
+            missing_from(kind.columns(), table.columns).size() + missing_from(table.columns, kind.columns()).size();
         if (nearest == nullptr || wrong < least) {
             nearest = &kind;
             least = wrong;
@@ -113,16 +114,16 @@ const Kind& kind_of(const MeasuredTable& table) {
     const auto fail = [&](const std::string& problem) {
         throw InputError(fmt::format("{}:1: error: {}", table.file, problem));
     };
-    if (missing_from(table.columns, nearest->columns).size() == table.columns.size()) {
+    if (missing_from(table.columns, nearest->columns()).size() == table.columns.size()) {
         std::vector<std::string> names;
         for (const Kind& kind : kinds())
             names.emplace_back(kind.name);
         fail(fmt::format("no table of measurements that is known (one of {})", fmt::join(names, ", ")));
     }
-    const auto missing = missing_from(nearest->columns, table.columns);
+    const auto missing = missing_from(nearest->columns(), table.columns);
     if (!missing.empty())
         fail(fmt::format("missing column '{}' of a table of kind {}", missing.front(), nearest->name));
-    const auto unknown = missing_from(table.columns, nearest->columns);
+    const auto unknown = missing_from(table.columns, nearest->columns());
     if (!unknown.empty())
         fail(fmt::format("unknown column {} in a table of kind {}", in_quotes(unknown.front()), nearest->name));
     return *nearest;
@@ -448,6 +449,7 @@ struct Request {
 void validate(const CommonOptions& common, const Request& request) {
     const MeasuredTable table = read_measured(request.file);
     const Kind& kind = kind_of(table);
+    check_numbers(table, kind);
     const int jobs =
         request.jobs > 0 ? request.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     const Json json = report_json(kind, validate_all(table, kind, request.options, jobs));

@@ -339,6 +339,11 @@ std::string_view name_of(FabricKind kind) {
     return find_name(kFabricKinds, kind);
 }
 
+FlopsPerSecond Accelerator::peak_rate(Precision precision) const {
+    const auto found = peak.find(precision == Precision::mxfp8 ? Precision::fp8 : precision);
+    return found == peak.end() ? peak.at(Precision::bf16) : found->second;
+}
+
 Accelerator read_accelerator(Reader map) {
     Accelerator device;
     if (map.has("format")) map.integer("format", Range{1, 1});  // of a document of its own

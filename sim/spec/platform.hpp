@@ -58,6 +58,9 @@ struct Accelerator {
     Seconds kernel_time{2.9e-6};  // fixed device time of every kernel (launch overhead seen on the device)
     AcceleratorEfficiency efficiency;
     PowerFigures power;
+
+    /// Data-sheet rate of matrix products in a training precision; in bf16 if the device does not have that.
+    [[nodiscard]] FlopsPerSecond peak_rate(Precision precision) const;
 };
 
 /// How collectives behave on one kind of fabric. time = latency terms + bytes/rate * (1 + ramp / (1 +

@@ -82,6 +82,7 @@ double attention_rate(const Accelerator& accelerator, const AttentionRun& run) {
 }
 
 void predict(const MeasuredRow& measured, const ValidateOptions& options, ValidatedRow& row) {
+    row.id = fmt::format("hbm-{:03}", measured.line - 1);  // the table has no ids
     const std::string metric = measured.text("metric");
     row.metric = fmt::format("{} {}", metric, measured.text("unit"));
     row.measured = measured.required_number("value");
@@ -106,16 +107,8 @@ void predict(const MeasuredRow& measured, const ValidateOptions& options, Valida
 }  // namespace
 
 std::vector<ValidatedRow> validate_attention(const MeasuredTable& table, const ValidateOptions& options) {
-    std::vector<ValidatedRow> rows;
-    for (const MeasuredRow& measured : table.rows) {
-        ValidatedRow row;
-        row.id = fmt::format("hbm-{:03}", measured.line - 1);
-        row.source = measured.source();
-        row.gpu = measured.text("gpu_type");
-        predict(measured, options, row);
-        rows.push_back(std::move(row));
-    }
-    return rows;
+    return validate_rows(table,
+                         [&](const MeasuredRow& measured, ValidatedRow& row) { predict(measured, options, row); });
 }
 
 }  // namespace plansim

@@ -156,16 +156,8 @@ void predict(const MeasuredRow& measured, const ValidateOptions& options, Valida
 }  // namespace
 
 std::vector<ValidatedRow> validate_collectives(const MeasuredTable& table, const ValidateOptions& options) {
-    std::vector<ValidatedRow> rows;
-    for (const MeasuredRow& measured : table.rows) {
-        ValidatedRow row;
-        row.id = measured.text("id");
-        row.source = measured.source();
-        row.gpu = measured.text("gpu_type");
-        predict(measured, options, row);
-        rows.push_back(std::move(row));
-    }
-    return rows;
+    return validate_rows(table,
+                         [&](const MeasuredRow& measured, ValidatedRow& row) { predict(measured, options, row); });
 }
 
 }  // namespace plansim

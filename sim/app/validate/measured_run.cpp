@@ -279,9 +279,7 @@ Seconds measured_step(const MeasuredRow& row, const MeasuredRun& run) {
     const double flops = 3 * tokens * (2 * (l * layer + v * h) + 4 * l * s * heads);
     if (metric == "model_TFLOPs_per_gpu") return Seconds(flops / (value * 1e12 * gpus));
     if (metric == "MFU_percent") {
-        const auto& peaks = run.scenario.platform.accelerator.peak;
-        const auto peak = peaks.find(workload.dtype);
-        const FlopsPerSecond rate = peak == peaks.end() ? peaks.at(Precision::bf16) : peak->second;
+        const FlopsPerSecond rate = run.scenario.platform.accelerator.peak_rate(workload.dtype);
         return Seconds(flops / (value / 100 * rate.value() * gpus));
     }
     throw InputError(fmt::format("metric '{}' is not known", metric));

@@ -77,14 +77,11 @@ Peak peak_of_run(const MeasuredRun& run) {
 
 std::vector<ValidatedRow> validate_memory(const MeasuredTable& table, const ValidateOptions& options) {
     const MeasurementRules rules = MeasurementRules::load();
-    std::vector<ValidatedRow> result;
-    for (const MeasuredRow& row : table.rows) {
-        ValidatedRow& validated = result.emplace_back();
-        validated.id = row.text("id");
-        validated.source = row.source();
-        validated.gpu = row.text("gpu_type");
+    return validate_rows(table, [&](const MeasuredRow& row, ValidatedRow& validated) {
         validated.metric = row.text("metric") == "fits" ? "fits" : row.text("metric") + "_GiB";
         validated.group = row.text("metric");
+        const double value = row.required_number("value");
+        if (value < 0) row.fail("value", "must be at least 0");
         try {
             const auto counted = counted_by(row.text("metric"));
             if (!counted) throw InputError("metric '" + row.text("metric") + "' is not one of a run");
@@ -94,18 +91,17 @@ std::vector<ValidatedRow> validate_memory(const MeasuredTable& table, const Vali
             const double predicted = *counted == Counted::allocated  ? peak.allocated
                                      : *counted == Counted::reserved ? peak.reserved
                                                                      : peak.device;
-            validated.measured = row.required_number("value");
             if (validated.metric == "fits") {
+                validated.measured = value;
                 validated.predicted = predicted <= peak.capacity ? 1 : 0;
             } else {
-                validated.measured *= bytes_per_unit(row) / kGiB.as_double();
+                validated.measured = value * bytes_per_unit(row) / kGiB.as_double();
                 validated.predicted = predicted / kGiB.as_double();
             }
-        } catch (const Error& error) {
+        } catch (const InputError& error) {
             validated.skipped = error.what();
         }
-    }
-    return result;
+    });
 }
 
 }  // namespace plansim

@@ -141,4 +141,17 @@ std::optional<std::string> platform_with(const std::string& accelerator_document
     return found->second;
 }
 
+std::vector<ValidatedRow> validate_rows(const MeasuredTable& table,
+                                        const std::function<void(const MeasuredRow&, ValidatedRow&)>& predict) {
+    std::vector<ValidatedRow> rows;
+    for (const MeasuredRow& measured : table.rows) {
+        ValidatedRow& row = rows.emplace_back();
+        row.id = measured.text("id");
+        row.source = measured.source();
+        row.gpu = measured.text("gpu_type");
+        predict(measured, row);
+    }
+    return rows;
+}
+
 }  // namespace plansim

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -67,6 +68,10 @@ struct ValidatedRow {
     std::string sweep;   // rows of one sweep (source, model, sequence, machine) are ranked against each other; or empty
     double samples = 1;  // of the step: rows of a sweep are compared by time per sample
 };
+
+/// One result per row, with id, source and gpu filled in, and whatever `predict` adds.
+std::vector<ValidatedRow> validate_rows(const MeasuredTable& table,
+                                        const std::function<void(const MeasuredRow&, ValidatedRow&)>& predict);
 
 std::vector<ValidatedRow> validate_gemm(const MeasuredTable& table, const ValidateOptions& options);
 std::vector<ValidatedRow> validate_collectives(const MeasuredTable& table, const ValidateOptions& options);
