@@ -221,7 +221,6 @@ MeasuredRun measured_run(const MeasuredRow& row, const MeasurementRules& rules, 
 
     RowReader reader(row, gpu.starts_with("TPU"));
     std::string software = "megatron-core";
-    const std::string plan_prefix = "plan.";
     std::vector<std::string> all;
     MeasuredRun run;
     Diagnostics problems;
