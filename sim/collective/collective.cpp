@@ -10,6 +10,10 @@
 //               and a leaf of the other; a chain inside the node, 2 S. Within one node it is the ring.
 //   in_network  NVLink SHARP: the switch reads S from every port and returns it once, shared: (n+1)/n S, at a goodput
 //               of its own. Between nodes S if that network reduces too (SHARP), else the tree (NCCL's NVLSTree).
+//   halving_doubling
+//               2(n-1)/n S as the ring, in 2 log2 n steps (Rabenseifner 2004): the reduce-scatter trades S/2 with the
+//               neighbour, S/4 with the rank two further, and so on, the all-gather the same in reverse. Steps follow
+//               one another: what the flows of all steps gain by running side by side is added to the fixed time.
 //   direct      all-to-all: n(n-1) messages of S/n, at a goodput of their own.
 // The (n+1)/n rule fits nccl-tests on 5 to 8 H200 (306 of 450 GB/s, +- 2 %) and on 6 to 8 B200 (541 of 900, +- 1 %).
 //
@@ -29,6 +33,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -49,22 +54,6 @@ std::string_view name_of(CollectiveKind kind) {
             return "broadcast";
     }
     PLANSIM_CHECK(false, "unknown collective");
-}
-
-std::string_view name_of(CollectiveAlgorithm algorithm) {
-    switch (algorithm) {
-        case CollectiveAlgorithm::automatic:
-            return "automatic";
-        case CollectiveAlgorithm::ring:
-            return "ring";
-        case CollectiveAlgorithm::tree:
-            return "tree";
-        case CollectiveAlgorithm::direct:
-            return "direct";
-        case CollectiveAlgorithm::in_network:
-            return "in_network";
-    }
-    PLANSIM_CHECK(false, "unknown algorithm");
 }
 
 namespace {
@@ -200,11 +189,35 @@ std::vector<HopFlow> all_to_all_flows(const Layout& layout, Bytes size, const To
     return flows;
 }
 
+/// What every member trades with the one `distance` further on, both ways.
+std::vector<HopFlow> exchanges(const Layout& layout, std::size_t distance, Bytes bytes) {
+    std::vector<HopFlow> flows;
+    for (std::size_t rank = 0; rank < layout.members.size(); ++rank)
+        flows.push_back({layout.members[rank], layout.members[rank ^ distance], bytes});
+    return flows;
+}
+
+/// Halving and doubling: the flows of all steps, and the time by which the steps one after another take longer.
+std::pair<std::vector<HopFlow>, Seconds> halving_doubling(const Layout& layout, Bytes size, const Topology& topology) {
+    std::vector<HopFlow> all;
+    Seconds steps;
+    double share = size.as_double();
+    for (std::size_t distance = 1; distance < layout.members.size(); distance *= 2) {
+        share /= 2;
+        const std::vector<HopFlow> flows = exchanges(layout, distance, Bytes::rounded(2 * share));
+        steps += bottleneck_time(flows, topology);
+        all.insert(all.end(), flows.begin(), flows.end());
+    }
+    const Seconds together = bottleneck_time(all, topology);
+    return {std::move(all), steps - together};
+}
+
 /// Steps that follow one another inside a node of `members`.
 double steps_inside(CollectiveKind kind, CollectiveAlgorithm algorithm, std::size_t members) {
     if (members < 2) return 0;
     if (kind == CollectiveKind::all_to_all) return 1;
-    if (algorithm == CollectiveAlgorithm::in_network) return 2 * std::log2(static_cast<double>(members));
+    if (algorithm == CollectiveAlgorithm::in_network || algorithm == CollectiveAlgorithm::halving_doubling)
+        return 2 * std::log2(static_cast<double>(members));
     const auto hops = static_cast<double>(members - 1);
     return kind == CollectiveKind::all_reduce ? 2 * hops : hops;
 }
@@ -222,6 +235,8 @@ Seconds fixed_latency(CollectiveKind kind, CollectiveAlgorithm algorithm, const 
         case CollectiveAlgorithm::tree:
         case CollectiveAlgorithm::in_network:
             return start + network.tree_latency * std::log2(spans);
+        case CollectiveAlgorithm::halving_doubling:
+            return start + network.hop_latency * (2 * std::log2(spans));
         case CollectiveAlgorithm::direct:
             return start + network.hop_latency;  // all messages are under way together
         default:
@@ -287,7 +302,12 @@ Timed decompose_as(CollectiveKind kind, CollectiveAlgorithm algorithm, const Lay
     const CollectiveFigures& figures = topology.figures(layout.within_node);
     const double own = kind == CollectiveKind::broadcast ? 0 : figures.own_share * size.as_double() / ranks;
     const Bytes ring = volume + Bytes::rounded(own);
-    result.decomposition.flows = flows_of(kind, algorithm, layout, size, ring, topology);
+    Seconds between_steps;
+    if (algorithm == CollectiveAlgorithm::halving_doubling)
+        std::tie(result.decomposition.flows, between_steps) = halving_doubling(layout, size, topology);
+    else
+        result.decomposition.flows = flows_of(kind, algorithm, layout, size, ring, topology);
+    result.decomposition.latency += between_steps;
     result.transfer = bottleneck_time(result.decomposition.flows, topology);
     result.decomposition.latency +=
         result.transfer * (ramp_of(kind, layout.members.size(), figures.ramp) / (1 + volume / figures.ramp_bytes));
@@ -302,14 +322,17 @@ bool can_reduce_in_network(const Layout& layout, const Topology& topology) {
 }
 
 /// Candidates for `algorithm`, in the order of preference at equal times. NCCL has one algorithm for every kind but
-/// all_reduce; a wish for another one is not followed.
+/// all_reduce.
 std::vector<CollectiveAlgorithm> candidates(CollectiveKind kind, CollectiveAlgorithm wish, const Layout& layout,
                                             const Topology& topology) {
     using enum CollectiveAlgorithm;
     if (kind == CollectiveKind::all_to_all) return {direct};
     if (kind != CollectiveKind::all_reduce) return {ring};
+    if (wish == automatic) wish = topology.figures(layout.within_node).algorithm;
     const bool in_switches = can_reduce_in_network(layout, topology);
     if (wish == tree || (wish == in_network && in_switches)) return {wish};
+    const std::size_t ranks = layout.members.size();
+    if (wish == halving_doubling && (ranks & (ranks - 1)) == 0) return {wish};
     if (wish != automatic) return {ring};
     if (in_switches) return {ring, tree, in_network};
     return {ring, tree};

@@ -16,9 +16,7 @@
 
 namespace plansim {
 
-enum class CollectiveAlgorithm { automatic, ring, tree, direct, in_network };
 std::string_view name_of(CollectiveKind kind);
-std::string_view name_of(CollectiveAlgorithm algorithm);
 
 /// Devices of a group in rank order. Neighbours in this order need not be neighbours on the network; rings are laid
 /// node by node (and along the devices of a node) whatever the order.
@@ -43,8 +41,9 @@ Bytes ring_volume(CollectiveKind kind, int ranks, Bytes size);
 /// `size` is the full tensor: the input of an all_reduce or reduce_scatter, the output of an all_gather, what one rank
 /// sends to all ranks (itself included) of an all_to_all. `automatic` takes the algorithm with the least time without
 /// contention among those that NCCL has for the kind: ring for all but all_to_all, tree and in_network for all_reduce,
-/// direct for all_to_all. Another algorithm than NCCL has is replaced by the one it has; `algorithm` of the result says
-/// which.
+/// direct for all_to_all; or the algorithm that the platform's fabric names. Halving and doubling (Gloo, MPI) is for
+/// all_reduce over a power of two of ranks. Where an algorithm does not apply, the ring or the direct exchange stands
+/// in; `algorithm` of the result says which.
 Decomposition decompose(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group, Bytes size,
                         const Topology& topology);
 

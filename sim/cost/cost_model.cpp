@@ -22,6 +22,10 @@ constexpr double kSgdBytes = 12;
 constexpr Bytes kLoadProbe{1 << 20};
 // The 16-bit copy of every local parameter is written, and its gradient zeroed.
 constexpr double kLocalBytes = 4;
+// An optimizer on the host gets fp32 gradients and returns 16-bit weights.
+constexpr double kHostTransferBytes = 6;
+// Share of a pass beside which transfers from and to the host run; assumed.
+constexpr double kHostWindow = 0.8;
 
 /// Devices per node of a group, which decides its collective times on node + switch fabrics.
 std::vector<int> node_pattern(const Group& group, const Topology& topology) {
@@ -145,7 +149,7 @@ Phase CostModel::phase(const Block& block, Pass pass, const Plan& plan, const Gr
     }
     result.compute *= straggler_factor();
     add_collectives(result, sums.attention, plan);
-    if (plan.cp > 1 && sums.attention > Seconds(0))
+    if (plan.cp > 1 && plan.cp_exchange == ContextExchange::ring && sums.attention > Seconds(0))
         result.cp_exposed += software.cp_step_time * static_cast<double>(plan.cp - 1);
     add_host_time(result, block, pass, 1, plan);
     return result;
@@ -214,7 +218,7 @@ void CostModel::add_collectives(Phase& phase, Seconds attention, const Plan& pla
             call.hidden = std::min(call.time * share, free);
         } else if (call.axis == Axis::ep) {
             call.hidden = std::min(call.time * software.expert_overlap_share, free);
-        } else {
+        } else if (plan.cp_exchange == ContextExchange::ring) {
             call.hidden = std::min({call.time, window, free});
             window -= call.hidden;
         }
@@ -318,14 +322,22 @@ void CostModel::recompute_unit(UnitCost& cost, const Block& block, const Plan& p
 /// Activations wait in the memory of the host. Transfers of all offloaded layers run beside the passes of all layers of
 /// the stage, `layers` per offloaded one; a share of them is never hidden, and what does not fit is not either.
 void CostModel::offload_unit(UnitCost& cost, double layers) const {
-    constexpr double kUsable = 0.8;  // of a pass; assumed
     const Seconds transfer = cost.activations / scenario_.platform.accelerator.host_bandwidth;
     for (Phase* phase : {&cost.forward, &cost.backward}) {
-        const Seconds excess = std::max(Seconds(0), transfer - phase->total() * (kUsable * layers));
+        const Seconds excess = std::max(Seconds(0), transfer - phase->total() * (kHostWindow * layers));
         phase->other += std::max(transfer * scenario_.software.offload_exposed, excess);
     }
     cost.working_set += cost.activations;
     cost.activations = Bytes(0);
+}
+
+/// 16-bit weights come from the host beside the pass before theirs, which takes about as long.
+void CostModel::stream_weights(UnitCost& cost) const {
+    const Seconds transfer = Bytes(2 * cost.parameters) / scenario_.platform.accelerator.host_bandwidth;
+    for (Phase* phase : {&cost.forward, &cost.backward}) {
+        const Seconds excess = std::max(Seconds(0), transfer - phase->total() * kHostWindow);
+        phase->other += std::max(transfer * scenario_.software.offload_exposed, excess);
+    }
 }
 
 const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, int stage) {
@@ -349,21 +361,34 @@ const UnitCost& CostModel::unit(std::int64_t chain_index, const Plan& plan, Reco
     const std::int64_t unit_class = block_class(scenario_.workload, chain_index);
     // Gradient accumulation makes the backward pass depend on whether there is more than one microbatch.
     const std::int64_t accumulates = plan.microbatches() > 1 ? 1 : 0;
-    auto& entry = units_[{unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, per_offloaded,
-                          plan.recompute_modules, plan.lora, plan.etp, plan.zero == 3 ? 1 : 0,
-                          is_switched() || plan.pp > 1 ? 0 : plan.dp, groups}];
+    auto& entry = units_[{
+        unit_class * 2 + accumulates, plan.mbs, plan.sequence_parallel, recompute, per_offloaded,
+        plan.recompute_modules, plan.lora, plan.etp,
+        (plan.zero == 3 ? 1 : 0) + (plan.cp_exchange == ContextExchange::ring ? 0 : 2) + (plan.offload_weights ? 4 : 0),
+        is_switched() || plan.pp > 1 ? 0 : plan.dp, groups}];
     if (!entry) {
         entry = std::make_unique<UnitCost>(compute_unit(chain_index, plan, recompute, groups));
         if (per_offloaded > 0) offload_unit(*entry, per_offloaded);
+        if (plan.offload_weights) stream_weights(*entry);
     }
     return *entry;
 }
 
 Seconds CostModel::optimizer_time(const Plan& plan, std::int64_t trained, std::int64_t trained_experts) const {
     const double state = scenario_.workload.optimizer == Optimizer::adam ? kAdamBytes : kSgdBytes;
-    const double bytes = static_cast<double>(trained) * (state / plan.owners() + kLocalBytes) +
-                         static_cast<double>(trained_experts) * (state / plan.expert_owners() + kLocalBytes);
-    return kernels_.memory_time(bytes * scenario_.software.optimizer_traffic);
+    const double owned =
+        static_cast<double>(trained) / plan.owners() + static_cast<double>(trained_experts) / plan.expert_owners();
+    const double bytes =
+        owned * state * (1 - plan.offload_optimizer) + static_cast<double>(trained + trained_experts) * kLocalBytes;
+    const Seconds device = kernels_.memory_time(bytes * scenario_.software.optimizer_traffic);
+    if (plan.offload_optimizer == 0) return device;
+    // The host updates its share beside the device; gradients come down and weights go up while it does.
+    const Platform& platform = scenario_.platform;
+    const Bytes updated = Bytes::rounded(owned * plan.offload_optimizer * state);
+    const Bytes moved = Bytes::rounded(owned * plan.offload_optimizer * kHostTransferBytes);
+    const auto sharing = static_cast<double>(platform.devices_per_node);
+    return std::max(
+        {device, updated / (platform.host_memory_bandwidth / sharing), moved / platform.accelerator.host_bandwidth});
 }
 
 Bytes CostModel::p2p_bytes(const Plan& plan, Bytes boundary) const {

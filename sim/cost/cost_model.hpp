@@ -78,6 +78,8 @@ class CostModel {
     const UnitCost& unit(std::int64_t chain_index, const Plan& plan, Recompute recompute, double per_offloaded = 0);
     /// Adam or SGD step over the trained parameters of a stage, whose optimizer states the plan's owners share.
     [[nodiscard]] Seconds optimizer_time(const Plan& plan, std::int64_t trained, std::int64_t trained_experts) const;
+    /// Time of device memory traffic of the optimizer's kind.
+    [[nodiscard]] Seconds memory_time(double bytes) const { return kernels_.memory_time(bytes); }
     /// Factor on all compute: the slowest of many devices.
     [[nodiscard]] double straggler_factor() const;
     /// Fixed part of one transfer over a stage boundary: latency and re-gather at the receiver.
@@ -114,6 +116,7 @@ class CostModel {
     void recompute_unit(UnitCost& cost, const Block& block, const Plan& plan, Recompute recompute, const Groups& groups,
                         Bytes saved);
     void offload_unit(UnitCost& cost, double layers) const;
+    void stream_weights(UnitCost& cost) const;
     void add_collectives(Phase& phase, Seconds attention, const Plan& plan) const;
     void add_host_time(Phase& phase, const Block& block, Pass pass, double share, const Plan& plan) const;
     Seconds exchange_time(const UnitCollective& call, const Group& group);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cost/data_parallel.hpp"
 
+#include <algorithm>
+
 namespace plansim {
 namespace {
 
+constexpr double kOuterBytes = 4;  // per parameter of an outer sum, fp32
+// Per parameter of the outer optimizer: outer parameter and momentum read and written, move read, all fp32.
+constexpr double kOuterOptimizerBytes = 20;
 constexpr double kParameterBytes = 2;  // 16 bit, as gathered by ZeRO-1 and 2
 
 void append(std::vector<DataCollective>& list, CollectiveKind kind, DataGroup group, double bytes) {
@@ -17,6 +22,13 @@ void DataParameters::add(const UnitCost& unit) {
     experts += unit.expert_parameters;
     trained += unit.trained;
     trained_experts += unit.trained_experts;
+}
+
+void DataParameters::add(const DataParameters& more) {
+    dense += more.dense;
+    experts += more.experts;
+    trained += more.trained;
+    trained_experts += more.trained_experts;
 }
 
 bool gathers_every_pass(const Plan& plan) {
@@ -64,6 +76,20 @@ std::vector<DataCollective> gatherings(const Plan& plan, const Software& softwar
     if (plan.expert_data_ranks() > 1)
         append(result, CollectiveKind::all_gather, DataGroup::experts, bytes * static_cast<double>(experts));
     return result;
+}
+
+OuterStep outer_step(CostModel& model, const Plan& plan, int stage, const DataParameters& parameters, Seconds pass) {
+    if (plan.outer_steps == 0 || plan.outer_replicas == 1) return {};
+    const Software& software = model.scenario().software;
+    const double share = static_cast<double>(parameters.trained) / plan.data_ranks() +
+                         static_cast<double>(parameters.trained_experts) / plan.expert_data_ranks();
+    const Seconds sum =
+        model.dp_time(CollectiveKind::all_reduce, DataGroup::outer, plan, stage, Bytes::rounded(kOuterBytes * share));
+    const Seconds window = pass * static_cast<double>(plan.microbatches() * plan.outer_overlap);
+    const Seconds hidden = std::min(sum, window * software.dp_overlap_share);
+    const Seconds exposed = sum - hidden + hidden * software.overlap_slowdown;
+    const auto steps = static_cast<double>(plan.outer_steps);
+    return {exposed / steps, model.memory_time(kOuterOptimizerBytes * share) / steps};
 }
 
 Seconds data_time(CostModel& model, const Plan& plan, int stage, const std::vector<DataCollective>& collectives) {

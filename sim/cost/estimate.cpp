@@ -29,10 +29,7 @@ DataParallel exposed_data_parallel(CostModel& model, const Plan& plan, int stage
     Seconds backward;
     Seconds forward;
     for (const ChunkCost& chunk : chunks) {
-        parameters.dense += chunk.parameters.dense;
-        parameters.experts += chunk.parameters.experts;
-        parameters.trained += chunk.parameters.trained;
-        parameters.trained_experts += chunk.parameters.trained_experts;
+        parameters.add(chunk.parameters);
         // Reductions run beside the pass that completes the gradients.
         backward += splits_backward(plan.schedule) ? chunk.backward_weight.total()
                                                    : chunk.backward.total() + chunk.recompute.total();
@@ -148,8 +145,7 @@ Seconds split_bubble(const Plan& plan, const std::vector<StageTimes>& stages, Se
 StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
     StageTimes times;
     std::vector<ChunkCost> chunks;
-    std::int64_t trained = 0;
-    std::int64_t experts = 0;
+    DataParameters parameters;
     for (int chunk = 0; chunk < plan.vpp; ++chunk) {
         const int virtual_stage = plan.shape().virtual_stage(stage, chunk);
         chunks.push_back(chunk_cost(model, plan, virtual_stage));
@@ -161,12 +157,13 @@ StageTimes stage_times(CostModel& model, const Plan& plan, int stage) {
         times.sends +=
             (boundary_transfer(model, plan, virtual_stage) + boundary_transfer(model, plan, virtual_stage - 1)) /
             plan.copies();
-        trained += cost.parameters.trained;
-        experts += cost.parameters.trained_experts;
+        parameters.add(cost.parameters);
     }
     times.data_parallel = exposed_data_parallel(model, plan, stage, chunks);
     times.compute += times.data_parallel.microbatch;
-    times.optimizer = model.optimizer_time(plan, trained, experts);
+    const OuterStep outer = outer_step(model, plan, stage, parameters, times.compute);
+    times.data_parallel.step += outer.exposed;
+    times.optimizer = model.optimizer_time(plan, parameters.trained, parameters.trained_experts) + outer.optimizer;
     return times;
 }
 

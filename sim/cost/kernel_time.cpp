@@ -182,6 +182,8 @@ Seconds KernelTime::time(const Operator& op) const {
             return std::max(op.flops / accelerator_.peak.at(Precision::fp32),
                             memory_time(bytes * software_.elementwise_traffic)) +
                    casts;
+        case OperatorKind::permutation:
+            return memory_time(bytes * software_.permutation_traffic);
         case OperatorKind::norm: {
             const double extra = software_.norm_bytes * (op.pass == Pass::backward ? 1.5 : 1);
             return memory_time(bytes * software_.elementwise_traffic + extra * static_cast<double>(op.shape.m)) + casts;

@@ -40,46 +40,62 @@ std::vector<Group> Layout::groups(Axis axis, int replica, int stage) const {
     return result;
 }
 
-Group Layout::dp_group(int tp_rank, int stage) const {
-    Group group;
+std::vector<Group> Layout::dp_groups(int tp_rank, int stage) const {
+    std::vector<Group> groups(static_cast<std::size_t>(plan_.outer_replicas));
     const int owner = owner_of(stage);
-    for (int replica = 0; replica < plan_.dp; ++replica)
+    const int inner = plan_.dp / plan_.outer_replicas;
+    for (int replica = 0; replica < plan_.dp; ++replica) {
+        Group& group = groups[static_cast<std::size_t>(replica / inner)];
         for (int cp_rank = 0; cp_rank < plan_.cp; ++cp_rank) {
             group.push_back(plan_.device_of({tp_rank, cp_rank, replica, owner}));
             if (plan_.copies() > 1) group.push_back(plan_.device_of({tp_rank, cp_rank, replica, plan_.pp - 1 - owner}));
         }
-    return group;
+    }
+    return groups;
+}
+
+std::vector<Group> Layout::expert_data_groups(int stage) const {
+    const auto span = static_cast<std::size_t>(plan_.ep * plan_.etp);
+    std::vector<Group> groups(span * static_cast<std::size_t>(plan_.outer_replicas));
+    const int owner = owner_of(stage);
+    const int inner = plan_.dp / plan_.outer_replicas;
+    std::size_t rank = 0;
+    for (int replica = 0; replica < plan_.dp; ++replica)
+        for (int copy = 0; copy < plan_.copies(); ++copy)
+            for (const DeviceId device : devices(replica, copy == 0 ? owner : plan_.pp - 1 - owner))
+                groups[span * static_cast<std::size_t>(replica / inner) + rank++ % span].push_back(device);
+    return groups;
 }
 
 std::vector<Group> Layout::data_groups(DataGroup kind, int stage) const {
+    if (kind == DataGroup::experts) return expert_data_groups(stage);
     std::vector<Group> groups;
-    if (kind == DataGroup::experts) {
-        const auto span = static_cast<std::size_t>(plan_.ep * plan_.etp);
-        groups.resize(span);
-        std::size_t rank = 0;
-        const int owner = owner_of(stage);
-        for (int replica = 0; replica < plan_.dp; ++replica)
-            for (int copy = 0; copy < plan_.copies(); ++copy)
-                for (const DeviceId device : devices(replica, copy == 0 ? owner : plan_.pp - 1 - owner))
-                    groups[rank++ % span].push_back(device);
-        return groups;
-    }
-    const auto shard = static_cast<std::size_t>(plan_.fsdp == 0 ? plan_.data_ranks() : plan_.fsdp);
     for (int tp_rank = 0; tp_rank < plan_.tp; ++tp_rank) {
-        const Group all = dp_group(tp_rank, stage);
+        const std::vector<Group> same = dp_groups(tp_rank, stage);
         if (kind == DataGroup::all) {
-            groups.push_back(all);
-            continue;
-        }
-        const std::size_t copies = all.size() / shard;
-        const std::size_t count = kind == DataGroup::shard ? copies : shard;
-        for (std::size_t index = 0; index < count; ++index) {
-            Group& group = groups.emplace_back();
-            for (std::size_t member = 0; member < all.size() / count; ++member)
-                group.push_back(kind == DataGroup::shard ? all[index * shard + member] : all[member * shard + index]);
+            groups.insert(groups.end(), same.begin(), same.end());
+        } else if (kind == DataGroup::outer) {
+            for (std::size_t place = 0; place < same.front().size(); ++place) {
+                Group& group = groups.emplace_back();
+                for (const Group& replica : same)
+                    group.push_back(replica[place]);
+            }
+        } else {
+            for (const Group& all : same)
+                add_shards(groups, all, kind);
         }
     }
     return groups;
+}
+
+void Layout::add_shards(std::vector<Group>& groups, const Group& all, DataGroup kind) const {
+    const std::size_t shard = plan_.fsdp == 0 ? all.size() : static_cast<std::size_t>(plan_.fsdp);
+    const std::size_t count = kind == DataGroup::shard ? all.size() / shard : shard;
+    for (std::size_t index = 0; index < count; ++index) {
+        Group& group = groups.emplace_back();
+        for (std::size_t member = 0; member < all.size() / count; ++member)
+            group.push_back(kind == DataGroup::shard ? all[index * shard + member] : all[member * shard + index]);
+    }
 }
 
 }  // namespace plansim

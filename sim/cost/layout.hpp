@@ -17,8 +17,9 @@
 namespace plansim {
 
 /// Ranks that hold the same parameters: all of them; those that share one copy of what ZeRO shards; those that hold the
-/// same shard of different copies; those that hold the same experts.
-enum class DataGroup { all, shard, copies, experts };
+/// same shard of different copies; those that hold the same experts; under local SGD those at the same place of the
+/// outer replicas.
+enum class DataGroup { all, shard, copies, experts, outer };
 
 class Layout {
   public:
@@ -38,13 +39,17 @@ class Layout {
     [[nodiscard]] int owner_of(int stage) const {
         return plan_.copies() > 1 ? std::min(stage, plan_.pp - 1 - stage) : stage;
     }
-    /// Devices that hold the same parameters: the cp ranks of every replica (and of the stage's twin under DualPipe).
-    [[nodiscard]] Group dp_group(int tp_rank, int stage) const;
+    /// Devices that hold the same parameters: the cp ranks of every replica (and of the stage's twin under DualPipe);
+    /// under local SGD one such group for each outer replica.
+    [[nodiscard]] std::vector<Group> dp_groups(int tp_rank, int stage) const;
     /// All groups of a kind of a stage: they communicate at the same time.
     [[nodiscard]] std::vector<Group> data_groups(DataGroup kind, int stage) const;
 
   private:
     [[nodiscard]] std::vector<Group> expert_groups(int replica, int stage) const;
+    [[nodiscard]] std::vector<Group> expert_data_groups(int stage) const;
+    /// Cuts a group whose parameters ZeRO shards into those that share one copy, or those that hold the same shard.
+    void add_shards(std::vector<Group>& groups, const Group& all, DataGroup kind) const;
 
     const Plan& plan_;
 };

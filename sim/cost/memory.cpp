@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kWeightBytes = 2;      // 16-bit weights, also when products run in fp8
 constexpr double kSgdStateBytes = 4;    // fp32 weight
+constexpr double kOuterStateBytes = 8;  // local SGD: fp32 parameters of the last outer step, and its momentum
 constexpr double kUnitsGathered = 2;    // FSDP: the unit that computes and the one that is prefetched
 constexpr double kBoundaryTensors = 2;  // one received, one to be sent
 constexpr double kLogitGradient = 2;    // bytes per logit that the weight gradient of the head reads
@@ -68,10 +69,17 @@ StagePeak peak_of(const StageLoad& load, const Scenario& scenario, const Plan& p
     const double gradients = plan.pp > 1 && plan.zero == 3 ? load.trained + load.trained_experts
                                                            : shared(2, load.trained, load.trained_experts);
     const double whole = plan.zero < 3 ? 0 : stays ? load.parameters : load.largest * kUnitsGathered;
-    peak.weights = Bytes::rounded((weights + whole) * kWeightBytes * slack);
+    // Of weights that wait in the host, two units are on the device.
+    const double resident = plan.offload_weights ? std::min(weights, load.largest * kUnitsGathered) : weights + whole;
+    peak.weights = Bytes::rounded(resident * kWeightBytes * slack);
     peak.gradients =
         Bytes::rounded((gradients + (plan.zero >= 2 && plan.lora == 0 ? load.largest : 0)) * gradient * slack);
-    peak.optimizer = Bytes::rounded(shared(1, load.trained, load.trained_experts) * state * slack);
+    const double outer =
+        plan.outer_steps == 0 ? 0 : load.trained / plan.data_ranks() + load.trained_experts / plan.expert_data_ranks();
+    peak.optimizer =
+        Bytes::rounded((shared(1, load.trained, load.trained_experts) * state * (1 - plan.offload_optimizer) +
+                        outer * kOuterStateBytes) *
+                       slack);
     peak.buffers = software.context + (load.boundary * kBoundaryTensors + load.placeholders) * slack;
     peak.activations = load.activations * (slack * static_cast<double>(in_flight) / plan.vpp) +
                        (load.working + load.transient * (logits_in_flight - 1)) * slack;

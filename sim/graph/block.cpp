@@ -80,9 +80,21 @@ std::int64_t block_class(const Workload& workload, std::int64_t chain_index) {
 }
 
 Shard shard_of(const Plan& plan, const Software& software) {
-    return {
-        plan.tp, plan.cp,  plan.mbs,      plan.sequence_parallel,   software.attention,        software.dropout,
-        plan.ep, plan.etp, plan.lora > 0, software.norm_copy_bytes, software.fused_activation, software.score_bytes};
+    Shard shard;
+    shard.tp = plan.tp;
+    shard.cp = plan.cp;
+    shard.mbs = plan.mbs;
+    shard.sequence_parallel = plan.sequence_parallel;
+    shard.attention = software.attention;
+    shard.dropout = software.dropout;
+    shard.ep = plan.ep;
+    shard.etp = plan.etp;
+    shard.frozen = plan.lora > 0;
+    shard.norm_copy_bytes = software.norm_copy_bytes;
+    shard.fused_activation = software.fused_activation;
+    shard.score_bytes = software.score_bytes;
+    shard.cp_all_to_all = plan.cp > 1 && plan.cp_exchange == ContextExchange::all_to_all;
+    return shard;
 }
 
 Block build_block(const Workload& workload, std::int64_t chain_index, const Shard& shard) {

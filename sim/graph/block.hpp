@@ -30,6 +30,7 @@ struct Shard {
     double norm_copy_bytes = 0;
     bool fused_activation = true;
     double score_bytes = 5;
+    bool cp_all_to_all = false;  // context-parallel ranks deal out heads instead of passing keys round
 };
 Shard shard_of(const Plan& plan, const Software& software);
 

@@ -13,7 +13,7 @@
 
 namespace plansim {
 
-enum class OperatorKind { gemm, attention, elementwise, norm, embedding, loss, generic, collective };
+enum class OperatorKind { gemm, attention, elementwise, permutation, norm, embedding, loss, generic, collective };
 enum class Pass { forward, backward };
 /// Which group of ranks a collective of a unit joins.
 enum class Axis { tp, cp, ep };

@@ -5,7 +5,9 @@
 // Traffic (least bytes, before the framework's multiplier): a norm reads and writes its tensor, backward it reads two
 // and writes one with the statistics (5 passes in all); a residual addition reads two and writes one (3 passes each
 // way); rotary embedding reads and writes q, k, v (backward with the transposes 1.5 times that); an activation reads w
-// tensors and writes one, backward reads w + 1 and writes w (w = 2 if gated).
+// tensors and writes one, backward reads w + 1 and writes w (w = 2 if gated). Bringing tokens to
+// experts reads and writes every copy; on a rank with several experts those that arrive are sorted by expert once more,
+// and back; the way back to the tokens reads the copies and writes their sum. Backward the same in reverse.
 // Memory: what each operator keeps for its backward pass (Korthikanti et al. 2022): a norm its input and its output,
 // from which the next product takes its weight gradient; attention q, k, v and its output; an activation its inputs and
 // its output; residuals a dropout mask. See sim/cost/README.md for what measured peaks say of it.
@@ -140,7 +142,8 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, std::
     Operator forward;
     forward.name = "attention.core";
     forward.kind = OperatorKind::attention;
-    forward.shape = {shard.mbs * heads, workload.seq / shard.cp, workload.seq, sizes.head_dim};
+    const std::int64_t queries = shard.cp_all_to_all ? workload.seq : workload.seq / shard.cp;
+    forward.shape = {sizes.tokens * heads / queries, queries, workload.seq, sizes.head_dim};
     forward.flops = Flops(products);
     forward.read = Bytes(2 * sizes.tokens * (sizes.query + sizes.key_value));
     forward.written = Bytes(2 * sizes.tokens * sizes.context);
@@ -164,10 +167,19 @@ Vertex add_attention_core(BlockBuilder& builder, const Workload& workload, std::
     return core;
 }
 
-/// Context parallelism: every rank attends its queries to the keys and values of the whole sequence. Backward they are
-/// gathered once more and their gradients reduced. A ring passes the same volume (Liu et al. 2023).
+/// Context parallelism by heads: a rank hands its part of the sequence of all heads on and gets the whole sequence of
+/// some; every one of cp ranks needs at least one key/value head.
+Vertex deal_heads(BlockBuilder& builder, const std::string& name, const Sizes& sizes, std::int64_t width,
+                  Vertex input) {
+    if (!sizes.shard.cp_all_to_all) return input;
+    return builder.collective(name + ".all_to_all", CollectiveKind::all_to_all, CollectiveKind::all_to_all,
+                              Bytes(2 * sizes.tokens * width), {input}, Axis::cp);
+}
+
+/// Context parallelism by a ring: every rank attends its queries to the keys and values of the whole sequence. Backward
+/// they are gathered once more and their gradients reduced. A ring passes the same volume (Liu et al. 2023).
 Vertex gather_keys(BlockBuilder& builder, const Workload& workload, const Sizes& sizes, Vertex input) {
-    if (sizes.shard.cp == 1) return input;
+    if (sizes.shard.cp == 1 || sizes.shard.cp_all_to_all) return input;
     const Bytes keys_and_values(2 * sizes.shard.mbs * workload.seq * sizes.key_value);
     const Vertex gathered = builder.collective("attention.keys.all_gather", CollectiveKind::all_gather,
                                                CollectiveKind::reduce_scatter, keys_and_values, {input}, Axis::cp);
@@ -211,8 +223,12 @@ Vertex add_attention(BlockBuilder& builder, const Workload& workload, std::int64
     builder.modules(0);
     if (model.latent) builder.at(rotary).recomputable = Bytes::rounded(qkv_bytes);
     builder.quantise(rotary, 0, sizes.tokens * qkv_width);
-    const Vertex core =
-        add_attention_core(builder, workload, layer, sizes, gather_keys(builder, workload, sizes, rotary));
+    const std::int64_t kv_heads = sizes.key_value / (sizes.head_dim + sizes.value_dim);
+    const std::int64_t dealt = sizes.query + sizes.key_value / kv_heads * std::max(kv_heads, sizes.shard.cp);
+    const Vertex heads = deal_heads(builder, "attention.heads", sizes, dealt, rotary);
+    const Vertex attended =
+        add_attention_core(builder, workload, layer, sizes, gather_keys(builder, workload, sizes, heads));
+    const Vertex core = deal_heads(builder, "attention.context", sizes, sizes.context, attended);
     const Vertex output = builder.gemm("attention.output", {1, sizes.tokens, model.hidden, sizes.context},
                                        model.output_bias ? model.hidden : 0, {core});
     builder.at(output).adapter = model.hidden + sizes.context;
@@ -256,7 +272,7 @@ Vertex add_dense_products(BlockBuilder& builder, const std::string& name, std::i
     return down;
 }
 
-/// Routing is balanced: every expert sees the same number of copies of tokens.
+/// The busiest rank of an expert group, for which the others wait.
 Vertex add_experts(BlockBuilder& builder, const Sizes& sizes, Vertex input) {
     const Transformer& model = sizes.model;
     const Shard& shard = sizes.shard;
@@ -265,28 +281,38 @@ Vertex add_experts(BlockBuilder& builder, const Sizes& sizes, Vertex input) {
     // Tokens that this rank sends to experts, and copies that it receives for its own.
     const std::int64_t tokens = sizes.tokens / shard.tp * shard.etp;
     const std::int64_t copies = tokens * model.top_k;
+    const double load = model.busiest_rank_load(shard.ep);
+    const double received = load * static_cast<double>(copies);
     const std::int64_t local = model.experts / shard.ep;
-    const std::int64_t per_expert = (copies + local - 1) / local;
-    const Bytes token_bytes(2 * tokens * model.hidden);
-    const double copy_bytes = 2.0 * static_cast<double>(copies * model.hidden);
+    const auto per_expert = static_cast<std::int64_t>(std::ceil(received / static_cast<double>(local)));
+    const double token_bytes = 2.0 * static_cast<double>(tokens * model.hidden);
+    const double copy_bytes = token_bytes * static_cast<double>(model.top_k);
+    const double received_bytes = load * copy_bytes;
+    const auto exchanged = Bytes::rounded(load * token_bytes);
+    const auto permute = [&](const std::string& name, double bytes, double saved, Vertex from) {
+        return builder.elementwise(name, bytes, bytes, 0, saved, {from}, OperatorKind::permutation);
+    };
+    const bool sorts = shard.ep > 1 && local > 1;
     constexpr RecomputeModules kModules = modules_of({RecomputeModule::moe});
     builder.modules(kModules);
     const Vertex router = builder.gemm("ffn.router", {1, tokens, model.experts, model.hidden}, 0, {input});
     if (shard.etp == shard.tp) sum_input_gradient(builder, "ffn", sizes, router);
-    Vertex last = builder.elementwise("ffn.permute", 3 * copy_bytes, 4 * copy_bytes, 0, copy_bytes, {router});
-    if (shard.ep > 1) last = builder.exchange("ffn.dispatch", token_bytes, model.top_k, {last});
+    Vertex last = permute("ffn.permute", 2 * copy_bytes, received_bytes, router);
+    if (shard.ep > 1) last = builder.exchange("ffn.dispatch", exchanged, model.top_k, {last});
+    if (sorts) last = permute("ffn.sort", 2 * received_bytes, 0, last);
     builder.experts(true);
     last = builder.gemm("ffn.experts.up", {local, per_expert, gates * width, model.hidden},
                         model.ffn_bias ? gates * width : 0, {last});
-    last = add_activation(builder, "ffn.experts.activation", static_cast<double>(copies), width, sizes,
+    last = add_activation(builder, "ffn.experts.activation", received, width, sizes,
                           kModules | modules_of({RecomputeModule::moe_act}), last);
     builder.modules(kModules);
     last = builder.gemm("ffn.experts.down", {local, per_expert, model.hidden, width}, model.ffn_bias ? model.hidden : 0,
                         {last});
     builder.experts(false);
-    if (shard.ep > 1) last = builder.exchange("ffn.combine", token_bytes, model.top_k, {last});
+    if (sorts) last = permute("ffn.unsort", 2 * received_bytes, 0, last);
+    if (shard.ep > 1) last = builder.exchange("ffn.combine", exchanged, model.top_k, {last});
     // The gates weigh the copies before the second product, so that what it puts out need not be kept.
-    const Vertex unpermute = builder.elementwise("ffn.unpermute", 3 * copy_bytes, 4 * copy_bytes, 0, 0, {last});
+    const Vertex unpermute = permute("ffn.unpermute", copy_bytes + token_bytes, 0, last);
     builder.modules(0);
     return unpermute;
 }

@@ -57,7 +57,7 @@ const std::vector<Group>& DataStreams::groups(DataGroup kind, std::size_t stage)
     if (!result.empty()) return result;
     const int index = static_cast<int>(stage);
     if (extent_.tensor_ranks < plan_.tp)
-        result.push_back(layout_.dp_group(0, index));
+        result = layout_.dp_groups(0, index);
     else
         result = layout_.data_groups(kind, index);
     return result;

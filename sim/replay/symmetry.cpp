@@ -71,7 +71,9 @@ std::vector<HopFlow> rank_flows(const Plan& plan, int rank, const Topology& topo
     for (int stage = 0; stage < plan.pp; ++stage) {
         for (int replica = 0; replica < plan.dp; ++replica)
             append(boundary_flows(plan, replica, stage, rank));
-        if (plan.data_ranks() > 1) append(ring_flows(layout.dp_group(rank, stage), topology));
+        if (plan.data_ranks() > 1)
+            for (const Group& group : layout.dp_groups(rank, stage))
+                append(ring_flows(group, topology));
     }
     return flows;
 }

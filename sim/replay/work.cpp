@@ -181,15 +181,22 @@ StageWork make_stage_work(CostModel& model, const Plan& plan, int stage, const S
                           const Contention& contention) {
     StageWork work;
     DataParameters parameters;
+    Seconds pass;
     const auto& chunks = plan.stages[static_cast<std::size_t>(stage)];
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
         work.chunks.push_back(
             ChunkBuilder(model, plan, stage, chunk, buckets, fidelity, contention, work.collectives).build());
-        for (std::int64_t index = chunks[chunk].first; index < chunks[chunk].last; ++index)
-            parameters.add(model.unit(index, plan, stage));
+        for (std::int64_t index = chunks[chunk].first; index < chunks[chunk].last; ++index) {
+            const UnitCost& cost = model.unit(index, plan, stage);
+            parameters.add(cost);
+            pass += cost.forward.total() + cost.backward.total() + cost.recompute.total();
+        }
     }
+    const OuterStep outer = outer_step(model, plan, stage, parameters, pass);
     WorkStep optimizer;
-    optimizer.shares[TimeClass::optimizer] = model.optimizer_time(plan, parameters.trained, parameters.trained_experts);
+    optimizer.shares[TimeClass::optimizer] =
+        model.optimizer_time(plan, parameters.trained, parameters.trained_experts) + outer.optimizer;
+    optimizer.shares[TimeClass::dp_exposed] = outer.exposed;
     WorkStep host;
     host.shares[TimeClass::other] = step_host_time(model.scenario().software, plan);
     optimizer.release = buckets.after_optimizer;  // once the parameters are new

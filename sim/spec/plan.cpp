@@ -32,6 +32,9 @@ constexpr std::array<std::pair<std::string_view, RecomputeModule>, 8> kModules{
      {"elementwise", RecomputeModule::elementwise},
      {"products", RecomputeModule::products}}};
 
+constexpr std::array<std::pair<std::string_view, ContextExchange>, 2> kContextExchanges{
+    {{"ring", ContextExchange::ring}, {"all_to_all", ContextExchange::all_to_all}}};
+
 constexpr Range kDegree{1, kMostDevices};
 
 void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
@@ -44,6 +47,7 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
     const std::int64_t others = std::int64_t{plan.tp} * plan.pp * plan.cp;
     const std::int64_t fallback = std::max<std::int64_t>(1, platform.devices / std::max<std::int64_t>(1, others));
     plan.dp = static_cast<int>(document.integer_or("dp", fallback, kDegree));
+    plan.cp_exchange = document.one_of_or<ContextExchange>("cp_exchange", kContextExchanges, ContextExchange::ring);
     const bool countable = others <= static_cast<std::int64_t>(kMostDevices);
     const std::int64_t ranks = countable ? others * plan.dp : others;
     if (!countable)
@@ -73,10 +77,10 @@ void read_expert_degrees(Reader& document, Plan& plan, const Workload& workload)
     else if (experts % plan.ep != 0)
         document.fail("ep", fmt::format("{} experts are not divisible by ep {}", experts, plan.ep),
                       "ep must divide experts");
-    else if (std::int64_t{plan.tp} * plan.cp * plan.dp % (std::int64_t{plan.ep} * plan.etp) != 0)
+    else if (const std::int64_t ranks = std::int64_t{plan.tp} * plan.cp * (plan.dp / plan.outer_replicas);
+             ranks % (std::int64_t{plan.ep} * plan.etp) != 0)
         document.fail("ep",
-                      fmt::format("{} ranks of a stage do not divide into ep {} x etp {}",
-                                  std::int64_t{plan.tp} * plan.cp * plan.dp, plan.ep, plan.etp),
+                      fmt::format("{} ranks of a stage do not divide into ep {} x etp {}", ranks, plan.ep, plan.etp),
                       "ep x etp must divide tp x cp x dp");
 }
 
@@ -93,6 +97,31 @@ void read_zero(Reader& document, Plan& plan, const Software& software) {
     plan.reshard_after_forward = document.flag_or("reshard_after_forward", plan.zero < 3 || plan.pp == 1);
     plan.lora = document.integer_or("lora", 0, Range{0, 1e6});
     plan.offload = document.integer_or("offload", 0, Range{0, 1e6});
+    plan.offload_optimizer = document.number_or("offload_optimizer", 0, Range::share());
+    plan.offload_weights = document.flag_or("offload_weights", false);
+    if (plan.offload_weights && plan.zero == 3)
+        document.fail("offload_weights", "zero=3 gathers weights from other devices, not from the host",
+                      "use zero=0, 1 or 2");
+}
+
+/// Local SGD with an outer optimizer (DiLoCo).
+void read_outer(Reader& document, Plan& plan) {
+    plan.outer_steps = document.integer_or("outer_steps", 0, Range{0, 1e6});
+    plan.outer_overlap = document.integer_or("outer_overlap", 0, Range{0, 1e6});
+    const int fallback = plan.outer_steps > 0 ? plan.dp : 1;
+    plan.outer_replicas = static_cast<int>(document.integer_or("outer_replicas", fallback, kDegree));
+    if (plan.outer_replicas > 1 && plan.outer_steps == 0)
+        document.fail("outer_replicas", "without outer steps the replicas would never meet", "give outer_steps");
+    if (plan.outer_overlap > 0 && plan.outer_overlap >= plan.outer_steps)
+        document.fail("outer_overlap",
+                      fmt::format("an outer sum cannot take {} of {} steps", plan.outer_overlap, plan.outer_steps),
+                      "outer_overlap must be less than outer_steps");
+    if (plan.dp % plan.outer_replicas == 0) return;
+    document.fail(
+        document.has("outer_replicas") ? "outer_replicas" : "outer_steps",
+        fmt::format("{} data-parallel ranks do not divide into {} outer replicas", plan.dp, plan.outer_replicas),
+        "outer_replicas must divide dp");
+    plan.outer_replicas = 1;
 }
 
 void read_batch(Reader& document, Plan& plan, const Workload& workload) {
@@ -173,6 +202,11 @@ void check_model_fits(Reader& document, const Plan& plan, const Workload& worklo
     if (workload.seq % plan.cp != 0)
         document.fail("cp", fmt::format("a sequence of {} is not divisible by cp {}", workload.seq, plan.cp),
                       "cp must divide seq");
+    if (plan.cp_exchange == ContextExchange::all_to_all && model.heads / plan.tp % plan.cp != 0)
+        document.fail(
+            "cp_exchange",
+            fmt::format("{} attention heads of a rank cannot be dealt to cp {}", model.heads / plan.tp, plan.cp),
+            "use cp_exchange=ring");
     if (plan.sequence_parallel && workload.seq / plan.cp % plan.tp != 0)
         document.fail("sequence_parallel",
                       fmt::format("a sequence of {} is not divisible by tp {}", workload.seq, plan.tp),
@@ -208,6 +242,8 @@ void check_split(Reader& document, const Plan& plan) {
     if (plan.zero >= (dualpipe ? 2 : 3))
         refuse("zero", fmt::format("zero={}", plan.zero), dualpipe ? "use zero=0 or zero=1" : "use zero=0, 1 or 2");
     if (plan.offload > 0) refuse("offload", "offloading of activations", "leave offload out");
+    if (plan.offload_weights) refuse("offload_weights", "offloading of weights", "leave offload_weights out");
+    if (dualpipe && plan.outer_steps > 0) refuse("outer_steps", "local SGD", "leave outer_steps out");
     if (plan.recompute_layers > 0)
         refuse("recompute_layers", "full recomputation of some layers", "leave recompute_layers out");
     const auto recomputes = [&](Recompute wanted) {
@@ -295,6 +331,12 @@ std::string_view name_of(Recompute recompute) {
     return "?";
 }
 
+std::string_view name_of(ContextExchange exchange) {
+    for (const auto& [name, value] : kContextExchanges)
+        if (value == exchange) return name;
+    return "?";
+}
+
 std::string_view name_of(RecomputeModule module) {
     for (const auto& [name, value] : kModules)
         if (value == module) return name;
@@ -340,6 +382,7 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
     plan.software_hash = document.text("software_hash", "");
     read_degrees(document, plan, platform);
     read_batch(document, plan, workload);
+    read_outer(document, plan);
     plan.sequence_parallel = document.flag_or("sequence_parallel", plan.tp > 1 && software.sequence_parallel);
     if (plan.tp == 1) plan.sequence_parallel = false;
     read_expert_degrees(document, plan, workload);
@@ -377,6 +420,7 @@ std::optional<std::string> length_problem(const Plan& plan) {
 std::string summary(const Plan& plan) {
     std::string text = fmt::format("tp={} pp={} dp={} mbs={}", plan.tp, plan.pp, plan.dp, plan.mbs);
     if (plan.cp > 1) text += fmt::format(" cp={}", plan.cp);
+    if (plan.cp_exchange != ContextExchange::ring) text += fmt::format(" cp_exchange={}", name_of(plan.cp_exchange));
     if (plan.ep > 1) text += fmt::format(" ep={}", plan.ep);
     if (plan.ep > 1 && plan.etp > 1) text += fmt::format(" etp={}", plan.etp);
     if (plan.vpp > 1) text += fmt::format(" vpp={}", plan.vpp);
@@ -391,6 +435,11 @@ std::string summary(const Plan& plan) {
     if (plan.recompute_layers > 0) text += fmt::format(" recompute_layers={}", plan.recompute_layers);
     if (plan.lora > 0) text += fmt::format(" lora={}", plan.lora);
     if (plan.offload > 0) text += fmt::format(" offload={}", plan.offload);
+    if (plan.offload_optimizer > 0) text += fmt::format(" offload_optimizer={}", plan.offload_optimizer);
+    if (plan.offload_weights) text += " offload_weights=on";
+    if (plan.outer_steps > 0)
+        text += fmt::format(" outer_steps={} outer_replicas={}", plan.outer_steps, plan.outer_replicas);
+    if (plan.outer_overlap > 0) text += fmt::format(" outer_overlap={}", plan.outer_overlap);
     return text;
 }
 

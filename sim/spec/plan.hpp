@@ -37,6 +37,11 @@ constexpr bool contains(RecomputeModules modules, RecomputeModule module) {
     return (modules & static_cast<unsigned>(module)) != 0;
 }
 
+/// How context-parallel ranks bring queries and keys of the whole sequence together: keys and values pass round a ring
+/// (Liu et al. 2023), or heads are dealt out for the attention core (Jacobs et al. 2023, DeepSpeed-Ulysses).
+enum class ContextExchange { ring, all_to_all };
+std::string_view name_of(ContextExchange exchange);
+
 /// Consecutive units of the pipeline chain (see Workload::chain_length), first included, last excluded.
 struct ChainRange {
     std::int64_t first = 0;
@@ -68,6 +73,7 @@ struct Plan {
     int ep = 1;   // ranks that the experts of a layer are spread over
     int etp = 1;  // tensor-parallel degree inside an expert: 1 or tp
     int vpp = 1;  // chunks (virtual stages) per device
+    ContextExchange cp_exchange = ContextExchange::ring;
     bool sequence_parallel = false;
     std::int64_t mbs = 1;
     std::int64_t gbs = 1;
@@ -77,6 +83,11 @@ struct Plan {
     bool reshard_after_forward = true;  // zero 3: parameters are gathered again for the backward pass
     std::int64_t lora = 0;              // rank of the trained adapters beside frozen weights; 0: everything is trained
     std::int64_t offload = 0;           // layers per stage whose activations wait in the memory of the host
+    double offload_optimizer = 0;       // share of the optimizer states that host memory holds and the host updates
+    bool offload_weights = false;       // 16-bit weights wait there too and come in before each pass
+    std::int64_t outer_steps = 0;       // local SGD: steps between outer ones; 0: gradients are summed every step
+    int outer_replicas = 1;             // groups of data ranks that train by themselves in between
+    std::int64_t outer_overlap = 0;     // steps that may pass before the outer sum has to be there
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     std::vector<Recompute> recompute;  // one per stage (pp entries)
     RecomputeModules recompute_modules = static_cast<unsigned>(RecomputeModule::core_attn);  // of selective
@@ -88,8 +99,8 @@ struct Plan {
     [[nodiscard]] int ranks() const { return tp * cp * dp * pp; }
     [[nodiscard]] std::int64_t microbatches() const { return gbs / (mbs * dp); }
     /// Ranks that hold the same parameters and share optimizer states under ZeRO; DualPipe has each of them on two
-    /// stages, s and pp - 1 - s.
-    [[nodiscard]] int data_ranks() const { return dp * cp * copies(); }
+    /// stages, s and pp - 1 - s. Under local SGD those of one outer replica.
+    [[nodiscard]] int data_ranks() const { return dp / outer_replicas * cp * copies(); }
     /// Ranks that hold the same experts.
     [[nodiscard]] int expert_data_ranks() const { return tp * data_ranks() / (ep * etp); }
     /// Ranks that share what ZeRO shards; experts have groups of their own.
@@ -116,7 +127,8 @@ struct Plan {
 Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
 std::string to_yaml(const Plan& plan, const Workload& workload);
 /// The keys of a plan document in order, for any writer.
-using PlanValue = std::variant<std::int64_t, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
+using PlanValue =
+    std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
 std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, const Workload& workload);
 /// Why a plan has too many passes to replay in bounded time and memory; nothing if it has not.
 inline constexpr double kMostPasses = 1 << 22;

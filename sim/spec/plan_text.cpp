@@ -141,6 +141,8 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
                                       {"vpp", plan.vpp}})
         fields.emplace_back(key, std::int64_t{degree});
     if (plan.ep > 1 || plan.etp != plan.tp) fields.emplace_back("etp", std::int64_t{plan.etp});
+    if (plan.cp_exchange != ContextExchange::ring)
+        fields.emplace_back("cp_exchange", std::string(name_of(plan.cp_exchange)));
     fields.emplace_back("sequence_parallel", plan.sequence_parallel);
     fields.emplace_back("mbs", plan.mbs);
     fields.emplace_back("gbs", plan.gbs);
@@ -150,6 +152,13 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
     if (plan.zero == 3) fields.emplace_back("reshard_after_forward", plan.reshard_after_forward);
     if (plan.lora > 0) fields.emplace_back("lora", plan.lora);
     if (plan.offload > 0) fields.emplace_back("offload", plan.offload);
+    if (plan.offload_optimizer > 0) fields.emplace_back("offload_optimizer", plan.offload_optimizer);
+    if (plan.offload_weights) fields.emplace_back("offload_weights", true);
+    if (plan.outer_steps > 0) {
+        fields.emplace_back("outer_steps", plan.outer_steps);
+        fields.emplace_back("outer_replicas", std::int64_t{plan.outer_replicas});
+        fields.emplace_back("outer_overlap", plan.outer_overlap);
+    }
     fields.emplace_back("schedule", std::string(name_of(plan.schedule)));
     std::vector<std::string> recompute;
     for (const auto mode : plan.recompute)
@@ -181,6 +190,7 @@ std::string to_yaml(const Plan& plan, const Workload& workload) {
     YamlWriter out;
     for (const auto& [key, value] : plan_fields(plan, workload)) {
         if (const auto* number = std::get_if<std::int64_t>(&value)) out.integer(key, *number);
+        if (const auto* real = std::get_if<double>(&value)) out.number(key, *real);
         if (const auto* flag = std::get_if<bool>(&value)) out.flag(key, *flag);
         if (const auto* text = std::get_if<std::string>(&value)) out.text(key, *text);
         if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&value)) out.integers(key, *numbers);

@@ -21,6 +21,14 @@ constexpr std::array<std::pair<std::string_view, Precision>, 7> kPrecisions{{{"f
                                                                              {"fp8", Precision::fp8},
                                                                              {"mxfp8", Precision::mxfp8},
                                                                              {"fp4", Precision::fp4}}};
+// All-reduce has all but the last.
+constexpr std::array<std::pair<std::string_view, CollectiveAlgorithm>, 6> kAlgorithms{
+    {{"automatic", CollectiveAlgorithm::automatic},
+     {"ring", CollectiveAlgorithm::ring},
+     {"tree", CollectiveAlgorithm::tree},
+     {"in_network", CollectiveAlgorithm::in_network},
+     {"halving_doubling", CollectiveAlgorithm::halving_doubling},
+     {"direct", CollectiveAlgorithm::direct}}};
 constexpr std::array<std::pair<std::string_view, FabricKind>, 6> kFabricKinds{{{"none", FabricKind::none},
                                                                                {"nvswitch", FabricKind::nvswitch},
                                                                                {"fat-tree", FabricKind::fat_tree},
@@ -85,6 +93,8 @@ constexpr Seconds kNodeHopLatency{1e-6};
 CollectiveFigures read_collectives(Reader map, bool inside_node) {
     CollectiveFigures figures;
     if (inside_node) figures.hop_latency = kNodeHopLatency;
+    figures.algorithm = map.one_of_or<CollectiveAlgorithm>(
+        "algorithm", Choices<CollectiveAlgorithm>(kAlgorithms).first(5), CollectiveAlgorithm::automatic);
     figures.efficiency = map.number_or("efficiency", figures.efficiency, Range::fraction());
     figures.all_to_all_efficiency =
         map.number_or("all_to_all_efficiency", figures.all_to_all_efficiency, Range::fraction());
@@ -231,6 +241,7 @@ void scale(Platform& platform, Reader& document, int devices, int default_device
 
 void write_collectives(YamlWriter& out, const CollectiveFigures& figures) {
     out.begin("collectives");
+    out.text("algorithm", name_of(figures.algorithm));
     out.number("efficiency", figures.efficiency);
     out.number("all_to_all_efficiency", figures.all_to_all_efficiency);
     out.number("in_network_reduction", figures.in_network_reduction);
@@ -335,6 +346,10 @@ void write_accelerator(YamlWriter& out, const Accelerator& device) {
 std::string_view name_of(Precision precision) {
     return find_name(kPrecisions, precision);
 }
+std::string_view name_of(CollectiveAlgorithm algorithm) {
+    return find_name(kAlgorithms, algorithm);
+}
+
 std::string_view name_of(FabricKind kind) {
     return find_name(kFabricKinds, kind);
 }
@@ -388,6 +403,8 @@ Platform read_platform(Reader document, int devices) {
     platform.accelerator = read_accelerator(document.map("accelerator"));
     Reader node = document.map("node");
     platform.devices_per_node = static_cast<int>(node.integer("devices", Range{1, 65536}));
+    platform.host_memory_bandwidth =
+        node.quantity_or<BytesPerSecond>("host_memory_bandwidth", platform.host_memory_bandwidth);
     if (node.has("fabric"))
         platform.node_fabric = read_fabric(node.map("fabric"), true, std::max(1, platform.devices_per_node),
                                            std::max(1, platform.devices_per_node));
@@ -417,6 +434,7 @@ std::string to_yaml(const Platform& platform) {
     out.end();
     out.begin("node");
     out.integer("devices", platform.devices_per_node);
+    out.quantity("host_memory_bandwidth", platform.host_memory_bandwidth);
     write_fabric(out, platform.node_fabric);
     out.end();
     write_fabric(out, platform.fabric);

@@ -10,6 +10,7 @@
 
 #include "sim/base/reader.hpp"
 #include "sim/base/units.hpp"
+#include "sim/spec/collective_kind.hpp"
 
 namespace plansim {
 
@@ -63,11 +64,14 @@ struct Accelerator {
     [[nodiscard]] FlopsPerSecond peak_rate(Precision precision) const;
 };
 
+std::string_view name_of(CollectiveAlgorithm algorithm);
+
 /// How collectives behave on one kind of fabric. time = latency terms + bytes/rate * (1 + ramp / (1 +
 /// bytes/ramp_bytes)).
 struct CollectiveFigures {
-    double efficiency = 0.8;             // goodput at large messages / link bandwidth
-    double all_to_all_efficiency = 0.7;  // the same for all-to-all
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;  // of all-reduce; automatic: as NCCL chooses
+    double efficiency = 0.8;                                         // goodput at large messages / link bandwidth
+    double all_to_all_efficiency = 0.7;                              // the same for all-to-all
     double in_network_reduction = 0;  // goodput of an all-reduce that the switches reduce / bandwidth; 0: they do not
     double own_share = 0;             // part of a rank's own share of the tensor whose copy a ring does not hide
     Seconds latency{22.4e-6};         // base of every collective
@@ -110,8 +114,9 @@ struct Platform {
     int devices = 0;          // in use; multiple of devices_per_node, or fewer than one node
     int devices_per_node = 1;
     Accelerator accelerator;
-    Fabric node_fabric;  // joins the devices of one node: the scale-up domain
-    Fabric fabric;       // joins nodes
+    BytesPerSecond host_memory_bandwidth{400e9};  // of a node's processors; guess: two sockets of 8 DDR5-4800 channels
+    Fabric node_fabric;                           // joins the devices of one node: the scale-up domain
+    Fabric fabric;                                // joins nodes
 
     [[nodiscard]] int nodes() const { return (devices + devices_per_node - 1) / devices_per_node; }
 };

@@ -16,6 +16,7 @@ template <class Profile, class Visitor>
 void visit_fields(Profile& profile, Visitor&& visit) {
     visit.amount("unfused_attention_traffic", profile.unfused_attention_traffic);
     visit.amount("elementwise_traffic", profile.elementwise_traffic);
+    visit.amount("permutation_traffic", profile.permutation_traffic);
     visit.amount("loss_traffic", profile.loss_traffic);
     visit.amount("optimizer_traffic", profile.optimizer_traffic);
     visit.amount("cast_traffic", profile.cast_traffic);

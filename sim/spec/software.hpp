@@ -21,6 +21,7 @@ struct Software {
     AttentionImplementation attention = AttentionImplementation::fused;
     std::string attention_kernel = "cudnn";    // looked up in accelerator.efficiency.attention
     double unfused_attention_traffic = 0.794;  // multiplier on the traffic of materialised scores
+    double permutation_traffic = 1.5;          // multiplier on the least traffic of bringing tokens into expert order
     double elementwise_traffic = 2.22;         // multiplier on the least traffic of norms, residuals, activations
     double loss_traffic = 0.781;               // multiplier on 24 bytes per logit, forward and backward together
     double optimizer_traffic = 1.06;           // multiplier on the bytes of the optimizer step

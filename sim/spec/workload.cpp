@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <queue>
 
 #include "sim/spec/yaml_writer.hpp"
@@ -78,6 +80,20 @@ LatentAttention read_latent(Reader map) {
     return latent;
 }
 
+/// How unevenly tokens choose their experts.
+void read_routing(Reader& map, Transformer& model) {
+    model.capacity_factor = map.number_or("capacity_factor", 0, Range{0, 1e6});
+    model.routing_skew = map.number_or("routing_skew", 0, Range{0, 10});
+    if (!map.has("expert_loads")) return;
+    model.expert_loads = map.integers("expert_loads", Range{0, 1e12});
+    if (map.has("routing_skew"))
+        map.fail("expert_loads", "loads are given twice: one by one, and by routing_skew", "leave one of them out");
+    else if (static_cast<std::int64_t>(model.expert_loads.size()) != model.experts)
+        map.fail("expert_loads", fmt::format("{} loads for {} experts", model.expert_loads.size(), model.experts));
+    else if (std::all_of(model.expert_loads.begin(), model.expert_loads.end(), [](auto load) { return load == 0; }))
+        map.fail("expert_loads", "no expert has any load");
+}
+
 Transformer read_transformer(Reader map, std::int64_t seq) {
     Transformer model;
     model.layers = map.integer("layers", Range{1, 100000});
@@ -100,6 +116,7 @@ Transformer read_transformer(Reader map, std::int64_t seq) {
         model.shared_experts = map.integer_or("shared_experts", 0, Range{0, 1e6});
         model.dense_layers = map.integer_or("dense_layers", 0, Range{0, 100000});
         model.moe_period = map.integer_or("moe_period", 1, Range{1, 100000});
+        read_routing(map, model);
         if (model.dense_layers > 0 || model.moe_period > 1) model.dense_ffn = map.integer("dense_ffn", kSize);
     }
     model.vocab = map.integer("vocab", kSize);
@@ -240,6 +257,9 @@ void write_transformer(YamlWriter& out, const Transformer& model) {
         out.integer("shared_experts", model.shared_experts);
         out.integer("dense_layers", model.dense_layers);
         out.integer("moe_period", model.moe_period);
+        if (model.capacity_factor > 0) out.number("capacity_factor", model.capacity_factor);
+        if (model.routing_skew > 0) out.number("routing_skew", model.routing_skew);
+        if (!model.expert_loads.empty()) out.integers("expert_loads", model.expert_loads);
         if (model.dense_ffn > 0) out.integer("dense_ffn", model.dense_ffn);
     }
     out.integer("mtp_layers", model.mtp_layers);
@@ -296,6 +316,19 @@ void write_graph(YamlWriter& out, const ExplicitGraph& graph) {
 }
 
 }  // namespace
+
+double Transformer::busiest_rank_load(std::int64_t ep) const {
+    if (capacity_factor > 0) return capacity_factor;
+    std::vector<double> loads(expert_loads.begin(), expert_loads.end());
+    std::vector<double> ranks(static_cast<std::size_t>(ep));
+    const bool dealt = loads.empty();
+    for (std::int64_t expert = 0; dealt && expert < experts; ++expert)
+        loads.push_back(std::pow(static_cast<double>(expert + 1), -routing_skew));
+    for (std::size_t expert = 0; expert < loads.size(); ++expert)
+        ranks[dealt ? expert % ranks.size() : expert * ranks.size() / loads.size()] += loads[expert];
+    const double sum = std::accumulate(ranks.begin(), ranks.end(), 0.0);
+    return std::max(1.0, *std::max_element(ranks.begin(), ranks.end()) * static_cast<double>(ep) / sum);
+}
 
 Workload read_workload(Reader document) {
     Workload workload;

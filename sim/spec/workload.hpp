@@ -42,7 +42,10 @@ struct Transformer {
     std::int64_t dense_layers = 0;    // first layers of a mixture that have a dense feed-forward instead
     std::int64_t dense_ffn = 0;       // width of that
     std::int64_t moe_period = 1;      // behind them, one layer in so many is a mixture (the last of each period)
-    std::int64_t mtp_layers = 0;      // multi-token prediction: more layers behind the last, each with its own logits
+    double capacity_factor = 0;       // copies that an expert takes / its even share, padded to that; 0: dropless
+    double routing_skew = 0;          // exponent of Zipf's law that the loads of experts follow; 0: balanced
+    std::vector<std::int64_t> expert_loads;  // relative load of each expert instead; empty: routing_skew
+    std::int64_t mtp_layers = 0;  // multi-token prediction: more layers behind the last, each with its own logits
     std::optional<LatentAttention> latent;
     std::int64_t sliding_window = 0;  // tokens that the sliding layers see; 0: none slides
     std::int64_t sliding_period = 1;  // one layer in so many sees everything, the others slide
@@ -63,6 +66,11 @@ struct Transformer {
 
     /// Layers of the pipeline chain.
     [[nodiscard]] std::int64_t all_layers() const { return layers + mtp_layers; }
+    /// Copies of tokens that the busiest of `ep` expert-parallel ranks computes, over the even share: at least 1. The
+    /// other ranks wait for it in the exchange. Listed loads lie on the ranks in blocks, as the experts do; those of
+    /// a skew are dealt to the ranks in the order of popularity. With a capacity factor C every expert computes C times
+    /// its even share, since what is missing is padded, and what is over is dropped.
+    [[nodiscard]] double busiest_rank_load(std::int64_t ep) const;
     [[nodiscard]] bool is_mixture(std::int64_t layer) const {
         return experts > 0 && layer >= dense_layers && (layer - dense_layers) % moe_period == moe_period - 1;
     }

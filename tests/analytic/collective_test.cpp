@@ -105,6 +105,29 @@ TEST(Collective, ARingAllReduceInANodeTakesLatencyPlusItsVolumeOverThePort) {
     }
 }
 
+// Steps of S/2, S/4, ... each way, one after another: 2 (n-1)/n S over the port inside a node, where all are alike.
+TEST(Collective, HalvingAndDoublingMovesTheBytesOfARingInLogarithmicSteps) {
+    Platform platform = cluster(1);
+    platform.node_fabric.collectives.hop_latency = Seconds(1e-6);
+    constexpr auto kHalving = CollectiveAlgorithm::halving_doubling;
+    for (const int ranks : {2, 4, 8}) {
+        const double transfer = 2.0 * (ranks - 1) / ranks * kSize.as_double() / 400e9;
+        EXPECT_NEAR(time_of(kAllReduce, kHalving, range(0, ranks), platform), 2 * std::log2(ranks) * 1e-6 + transfer,
+                    1e-9);
+    }
+    // Not a power of two: the ring stands in.
+    const Topology topology(platform);
+    EXPECT_EQ(decompose(kAllReduce, kHalving, range(0, 6), kSize, topology).algorithm, kRing);
+    // Over two nodes the first three steps stay inside (S/2, S/4, S/8 each way), the last one trades S/16 over each
+    // NIC.
+    Platform two = cluster(2);
+    const double inside = 2 * (0.5 + 0.25 + 0.125) * kSize.as_double() / 400e9;
+    EXPECT_NEAR(time_of(kAllReduce, kHalving, range(0, 16), two), inside + kSize.as_double() / 8 / 50e9, 1e-6);
+    // A fabric can name it; automatic follows.
+    two.fabric.collectives.algorithm = kHalving;
+    EXPECT_EQ(decompose(kAllReduce, kAutomatic, range(0, 16), kSize, Topology(two)).algorithm, kHalving);
+}
+
 TEST(Collective, TheCopyOfARanksOwnShareWeighsMoreInSmallGroups) {
     // V + S / (2n): 2 ranks (1 + 1/4) S, 8 ranks (7/4 + 1/16) S; all-gather of 2 ranks (1/2 + 1/4) S. A broadcast has
     // no own share.

@@ -43,6 +43,17 @@ TEST(ContextParallel, PortsCarryKeysGradientsOfKeysAndGradientsOfParameters) {
     EXPECT_EQ(bytes_over(record, ".down"), kRanks * (keys + reduced));
 }
 
+// With heads dealt out, queries, keys, values and the attention's output change hands in both passes: 4 x 512 columns
+// of 256/4 tokens, 2 bytes each, of which (n-1)/n leave the rank (Jacobs et al. 2023: 4 N h / P per layer and pass).
+TEST(ContextParallel, DealingOutHeadsMovesQueriesKeysValuesAndOutputsOnce) {
+    const ReplayRecord record = replay_apart(four_ranks(), "cp=4 zero=0 cp_exchange=all_to_all");
+    const double bytes = 0.75 * 2 * 64 * 4 * 512;
+    const double expected = kMicrobatches * kLayers * 2 * bytes / kNodeRate;
+    EXPECT_NEAR(record.workers[0].breakdown[TimeClass::cp_exposed].value(), expected, 1e-9 * expected);
+    const ReplayRecord ring = replay_apart(four_ranks(), "cp=4 zero=0");
+    EXPECT_NEAR(record.workers[0].flops.value(), ring.workers[0].flops.value(), 1);
+}
+
 // A ring over n ranks has n - 1 steps, each of them exposed once per layer, microbatch and direction.
 TEST(ContextParallel, EveryStepOfTheRingCostsItsFixedTime) {
     Scenario scenario = four_ranks();

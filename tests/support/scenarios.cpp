@@ -50,6 +50,7 @@ Software bare_software() {
     Software software;
     software.name = "bare";
     software.unfused_attention_traffic = software.elementwise_traffic = software.loss_traffic = 1;
+    software.permutation_traffic = 1;
     software.optimizer_traffic = software.cast_traffic = 0;
     software.forward_kernels = software.backward_kernels = 0;
     software.layer_host_time = software.iteration_time = Seconds(0);

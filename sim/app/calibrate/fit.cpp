@@ -12,7 +12,7 @@
 namespace plansim {
 namespace {
 
-constexpr double kHuberScale = 0.08;
+constexpr double kHuberScale = 0.04;
 // A residual of a source with n rows weighs n^-0.2: large tables count for more, but not in proportion.
 constexpr double kSourceExponent = -0.2;
 // How far one published run is expected to lie from a perfect model: repeats differ by 2 to 7 %.
