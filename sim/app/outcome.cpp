@@ -17,8 +17,6 @@
 #include "sim/trace/writers.hpp"
 
 namespace plansim {
-namespace {
-
 double cpu_seconds() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -27,6 +25,8 @@ double cpu_seconds() {
     };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
+
+namespace {
 
 std::int64_t peak_rss_bytes() {
     rusage usage{};

@@ -14,6 +14,9 @@ using Json = nlohmann::ordered_json;
 /// The text of a JSON result; bytes that are not UTF-8 (names from the command line) become U+FFFD.
 std::string json_text(const Json& json);
 
+/// User and system time that this process has used so far.
+double cpu_seconds();
+
 /// Where the files of a recorded run go; empty: nothing is written.
 struct SimulateRequest {
     ReplayOptions replay;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plansim plan: searches by formula only.
+// plansim plan: searches by formula only, but for --nest, which replays.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -7,6 +7,7 @@
 
 #include "planner/search.hpp"
 #include "sim/app/commands.hpp"
+#include "sim/app/nest/nest.hpp"
 #include "sim/app/search_run.hpp"
 #include "sim/app/text_report.hpp"
 #include "sim/base/error.hpp"
@@ -19,9 +20,20 @@ namespace {
 struct PlanOptions {
     std::string file;
     int top = 3;
+    NestRequest nest;
 };
 
+void plan_nest(const CommonOptions& common, NestRequest request) {
+    if (common.documents.devices > 0) request.devices = common.documents.devices;
+    const Json report = nest_report(request);
+    std::cout << (common.format == OutputFormat::json ? json_text(report) : nest_text(report));
+}
+
 void plan(const CommonOptions& common, const PlanOptions& options) {
+    if (!options.nest.file.empty()) return plan_nest(common, options.nest);
+    for (const auto& [name, value] :
+         {std::pair{"WORKLOAD", common.documents.workload}, std::pair{"PLATFORM", common.documents.platform}})
+        if (value.empty()) throw UsageError(fmt::format("{} is required; see plansim plan --help", name));
     const Scenario scenario = load_scenario(common.documents);
     const SearchRun found = run_search(scenario, options.top, parse_sets(common.documents.sets).plan);
     Json json{{"format", 1}, {"plans", Json::array()}};
@@ -49,13 +61,23 @@ void add_plan(CLI::App& app, CommonOptions& common) {
     CLI::App* command = app.add_subcommand("plan", "search plans by formula only");
     auto options = std::make_shared<PlanOptions>();
     add_document_options(*command, common);
+    for (const char* name : {"WORKLOAD", "PLATFORM"})
+        command->get_option(name)->required(false);  // --nest brings its own; plan() checks
+    command->add_option("--nest", options->nest.file, "plan a layer-profile case of NEST and score it by replay too")
+        ->type_name("CASE.json")
+        ->excludes("WORKLOAD");
+    command->add_option("--formula", options->nest.formula, "with --nest: only as-shipped, corrected or replay")
+        ->check(CLI::IsMember({"as-shipped", "corrected", "replay"}))
+        ->needs("--nest");
     command->add_option("-o,--output", options->file, "write the best plan")->type_name("FILE");
     command->add_option("--top", options->top, "number of plans to show")
         ->check(CLI::Range(1, 1000))
         ->type_name("K")
         ->capture_default_str();
     add_output_options(*command, common);
-    command->footer("Example: plansim plan llama3-70b dgx-h100 --devices 64 --top 5 -o plan.yaml");
+    command->footer(
+        "Example: plansim plan llama3-70b dgx-h100 --devices 64 --top 5 -o plan.yaml\n"
+        "         plansim plan --nest tests/data/nest/tpuv4_fatTree_mbs1_llama2.json --devices 64");
     command->callback([&common, options] { plan(common, *options); });
 }
 

@@ -12,27 +12,8 @@
 #include "sim/base/log.hpp"
 
 namespace plansim {
-namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kind_name(DocumentKind kind) {
-    switch (kind) {
-        case DocumentKind::workload:
-            return "workload";
-        case DocumentKind::platform:
-            return "platform";
-        case DocumentKind::accelerator:
-            return "accelerator";
-        case DocumentKind::software:
-            return "software profile";
-        case DocumentKind::plan:
-            return "plan";
-        case DocumentKind::rules:
-            return "rules";
-    }
-    return "?";
-}
 
 /// Where workloads/ and platforms/ live: $PLANSIM_DATA, beside the executable's folder, or the source tree of the
 /// build.
@@ -50,6 +31,26 @@ fs::path data_folder() {
         if (fs::is_directory(place / "workloads", ignored) && fs::is_directory(place / "platforms", ignored))
             return place;
     throw InputError("no catalogue found: set PLANSIM_DATA to the folder that holds workloads/ and platforms/");
+}
+
+namespace {
+
+constexpr std::string_view kind_name(DocumentKind kind) {
+    switch (kind) {
+        case DocumentKind::workload:
+            return "workload";
+        case DocumentKind::platform:
+            return "platform";
+        case DocumentKind::accelerator:
+            return "accelerator";
+        case DocumentKind::software:
+            return "software profile";
+        case DocumentKind::plan:
+            return "plan";
+        case DocumentKind::rules:
+            return "rules";
+    }
+    return "?";
 }
 
 fs::path catalogue_folder(DocumentKind kind) {

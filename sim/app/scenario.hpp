@@ -33,6 +33,9 @@ struct Overrides {
 /// Splits "workload.seq=8192"; throws UsageError unless the key names a document.
 Overrides parse_sets(const std::vector<std::string>& sets);
 
+/// The folder that holds workloads/ and platforms/; InputError if there is none.
+std::filesystem::path data_folder();
+
 /// Path of a document: an existing file, or a name of the catalogue. InputError with the nearest name otherwise.
 std::filesystem::path find_document(const std::string& name_or_file, DocumentKind kind);
 /// Names in the catalogue, sorted.
