@@ -82,6 +82,7 @@ std::vector<std::string> keys_without_effect(const Platform& platform) {
     std::vector<std::string> keys{"accelerator.on_chip_memory", "accelerator.name"};
     if (!platform.accelerator.aliases.empty()) keys.emplace_back("accelerator.aliases");
     if (platform.accelerator.power.tdp > Watts(0)) keys.emplace_back("accelerator.power");
+    keys.emplace_back("node.cooling");
     if (platform.accelerator.wave_quantised)
         keys.emplace_back("accelerator.matrix_padding");
     else

@@ -333,12 +333,7 @@ void write_accelerator(YamlWriter& out, const Accelerator& device) {
     out.integer("matrix_padding", device.matrix_padding);
     out.quantity("kernel_time", device.kernel_time);
     write_efficiency(out, device.efficiency);
-    if (device.power.tdp > Watts(0)) {
-        out.begin("power");
-        out.quantity("tdp", device.power.tdp);
-        out.quantity("idle", device.power.idle);
-        out.end();
-    }
+    write_power(out, device.power);
 }
 
 }  // namespace
@@ -382,12 +377,7 @@ Accelerator read_accelerator(Reader map) {
     device.matrix_padding = static_cast<int>(map.integer_or("matrix_padding", 1, Range{1, 65536}));
     device.kernel_time = map.quantity_or<Seconds>("kernel_time", device.kernel_time, Range::not_negative());
     if (map.has("efficiency")) device.efficiency = read_efficiency(map.map("efficiency"));
-    if (map.has("power")) {
-        Reader power = map.map("power");
-        device.power.tdp = power.quantity<Watts>("tdp");
-        device.power.idle = power.quantity_or<Watts>("idle", device.power.idle, Range::not_negative());
-        power.finish();
-    }
+    if (map.has("power")) device.power = read_power(map.map("power"));
     map.finish();
     return device;
 }
@@ -405,6 +395,7 @@ Platform read_platform(Reader document, int devices) {
     platform.devices_per_node = static_cast<int>(node.integer("devices", Range{1, 65536}));
     platform.host_memory_bandwidth =
         node.quantity_or<BytesPerSecond>("host_memory_bandwidth", platform.host_memory_bandwidth);
+    if (node.has("cooling")) platform.cooling = read_cooling(node.map("cooling"));
     if (node.has("fabric"))
         platform.node_fabric = read_fabric(node.map("fabric"), true, std::max(1, platform.devices_per_node),
                                            std::max(1, platform.devices_per_node));
@@ -435,6 +426,7 @@ std::string to_yaml(const Platform& platform) {
     out.begin("node");
     out.integer("devices", platform.devices_per_node);
     out.quantity("host_memory_bandwidth", platform.host_memory_bandwidth);
+    write_cooling(out, platform.cooling);
     write_fabric(out, platform.node_fabric);
     out.end();
     write_fabric(out, platform.fabric);

@@ -11,6 +11,7 @@
 #include "sim/base/reader.hpp"
 #include "sim/base/units.hpp"
 #include "sim/spec/collective_kind.hpp"
+#include "sim/spec/power.hpp"
 
 namespace plansim {
 
@@ -36,12 +37,6 @@ struct AcceleratorEfficiency {
     double grouped_gemm = 0.873;                 // grouped products of experts / dense products
     double tile_overhead_k = 196;                // prologue and epilogue of one tile, in steps of k, at the H100 rate
     double wave_quantisation = 0.2;              // weight of whole waves against fractional ones, 0 .. 1
-};
-
-/// Figures of the power model; the time model does not read them.
-struct PowerFigures {
-    Watts tdp{0};   // 0: not given
-    Watts idle{0};  // 0: not given
 };
 
 struct Accelerator {
@@ -115,6 +110,7 @@ struct Platform {
     int devices_per_node = 1;
     Accelerator accelerator;
     BytesPerSecond host_memory_bandwidth{400e9};  // of a node's processors; guess: two sockets of 8 DDR5-4800 channels
+    CoolingFigures cooling;                       // of every node
     Fabric node_fabric;                           // joins the devices of one node: the scale-up domain
     Fabric fabric;                                // joins nodes
 
