@@ -283,6 +283,12 @@ bool Reader::is_list(std::string_view key) const {
     return found != nullptr && found->kind == YamlNode::Kind::list;
 }
 
+bool Reader::is_flag(std::string_view key) const {
+    const YamlNode* found = state_->peek(key);
+    return found != nullptr && found->kind == YamlNode::Kind::scalar &&
+           (found->scalar == "true" || found->scalar == "false" || found->scalar == "on" || found->scalar == "off");
+}
+
 // ---- required values -----------------------------------------------------------------------------------------------
 
 std::string Reader::text(std::string_view key) {

@@ -86,9 +86,10 @@ class Reader {
     [[nodiscard]] bool has(std::string_view key) const;
     /// All keys of this map in file order; marks them as asked for. For maps from free names to values.
     [[nodiscard]] std::vector<std::string> keys() const;
-    /// True if the key is present and holds a map (or list); marks nothing.
+    /// True if the key is present and holds a map (list; true, false, on or off); marks nothing.
     [[nodiscard]] bool is_map(std::string_view key) const;
     [[nodiscard]] bool is_list(std::string_view key) const;
+    [[nodiscard]] bool is_flag(std::string_view key) const;
 
     // Required values: a missing key is a problem at the position of the map.
     std::string text(std::string_view key);

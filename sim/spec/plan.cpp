@@ -12,16 +12,6 @@
 namespace plansim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ScheduleKind>, 6> kSchedules{
-    {{"gpipe", ScheduleKind::gpipe},
-     {"1f1b", ScheduleKind::one_f_one_b},
-     {"interleaved", ScheduleKind::interleaved},
-     {"zb-h1", ScheduleKind::zb_h1},
-     {"zb-v", ScheduleKind::zb_v},
-     {"dualpipe", ScheduleKind::dualpipe}}};
-constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecompute{
-    {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
-
 constexpr std::array<std::pair<std::string_view, RecomputeModule>, 8> kModules{
     {{"core_attn", RecomputeModule::core_attn},
      {"mlp", RecomputeModule::mlp},
@@ -50,16 +40,24 @@ void read_degrees(Reader& document, Plan& plan, const Platform& platform) {
     plan.cp_exchange = document.one_of_or<ContextExchange>("cp_exchange", kContextExchanges, ContextExchange::ring);
     const bool countable = others <= static_cast<std::int64_t>(kMostDevices);
     const std::int64_t ranks = countable ? others * plan.dp : others;
+    const std::string hint = "let the degrees multiply to the devices, or give --devices or idle_devices";
     if (!countable)
-        document.fail("tp",
-                      fmt::format("tp {} x pp {} x cp {} = {} ranks, but the platform has {} devices", plan.tp, plan.pp,
-                                  plan.cp, others, platform.devices),
-                      "let the degrees multiply to the devices, or give --devices");
-    else if (ranks != platform.devices)
-        document.fail(document.has("dp") ? "dp" : "tp",
-                      fmt::format("tp {} x pp {} x cp {} x dp {} = {} ranks, but the platform has {} devices", plan.tp,
-                                  plan.pp, plan.cp, plan.dp, ranks, platform.devices),
-                      "let the degrees multiply to the devices, or give --devices");
+        return document.fail("tp",
+                             fmt::format("tp {} x pp {} x cp {} = {} ranks, but the platform has {} devices", plan.tp,
+                                         plan.pp, plan.cp, others, platform.devices),
+                             hint);
+    const std::int64_t left = platform.devices - ranks;
+    std::int64_t idle = 0;
+    if (document.is_flag("idle_devices"))
+        idle = document.flag("idle_devices") ? std::max<std::int64_t>(left, 0) : 0;
+    else
+        idle = document.integer_or("idle_devices", 0, Range{0, kMostDevices});
+    plan.idle_devices = static_cast<int>(idle);
+    if (left == idle) return;
+    std::string text = fmt::format("tp {} x pp {} x cp {} x dp {} = {} ranks, but the platform has {} devices", plan.tp,
+                                   plan.pp, plan.cp, plan.dp, ranks, platform.devices);
+    if (idle > 0) text += fmt::format(", {} of them idle", idle);
+    document.fail(document.has("dp") ? "dp" : "tp", text, hint);
 }
 
 /// Experts are spread over consecutive ranks of a stage, with or without being split by tensor parallelism themselves.
@@ -138,13 +136,13 @@ void read_batch(Reader& document, Plan& plan, const Workload& workload) {
 void read_recompute(Reader& document, Plan& plan) {
     const auto stages = static_cast<std::size_t>(plan.pp);
     if (!document.is_list("recompute")) {
-        plan.recompute.assign(stages, document.one_of_or<Recompute>("recompute", kRecompute, Recompute::none));
+        plan.recompute.assign(stages, document.one_of_or<Recompute>("recompute", kRecomputeNames, Recompute::none));
         return;
     }
     for (const auto& name : document.texts("recompute")) {
-        const auto* found =
-            std::find_if(kRecompute.begin(), kRecompute.end(), [&](const auto& entry) { return entry.first == name; });
-        if (found == kRecompute.end())
+        const auto* found = std::find_if(kRecomputeNames.begin(), kRecomputeNames.end(),
+                                         [&](const auto& entry) { return entry.first == name; });
+        if (found == kRecomputeNames.end())
             document.fail("recompute", fmt::format("unknown value '{}'", name), "one of none, selective, full");
         else
             plan.recompute.push_back(found->second);
@@ -156,7 +154,19 @@ void read_recompute(Reader& document, Plan& plan) {
 }
 
 void read_recompute_details(Reader& document, Plan& plan) {
-    plan.recompute_layers = document.integer_or("recompute_layers", 0, Range{0, 1e6});
+    const Range layers{0, 1e6};
+    const auto stages = static_cast<std::size_t>(plan.pp);
+    if (document.is_list("recompute_layers")) {
+        plan.recompute_layers = document.integers("recompute_layers", layers);
+        if (plan.recompute_layers.size() != stages)
+            document.fail("recompute_layers",
+                          fmt::format("{} values for {} stages", plan.recompute_layers.size(), plan.pp));
+        plan.recompute_layers.resize(stages);
+    } else {
+        plan.recompute_layers.assign(stages, document.integer_or("recompute_layers", 0, layers));
+    }
+    if (std::count(plan.recompute_layers.begin(), plan.recompute_layers.end(), 0) == plan.pp)
+        plan.recompute_layers.clear();
     if (!document.has("recompute_modules")) return;
     plan.recompute_modules = 0;
     std::vector<std::string> names;
@@ -244,7 +254,7 @@ void check_split(Reader& document, const Plan& plan) {
     if (plan.offload > 0) refuse("offload", "offloading of activations", "leave offload out");
     if (plan.offload_weights) refuse("offload_weights", "offloading of weights", "leave offload_weights out");
     if (dualpipe && plan.outer_steps > 0) refuse("outer_steps", "local SGD", "leave outer_steps out");
-    if (plan.recompute_layers > 0)
+    if (!plan.recompute_layers.empty())
         refuse("recompute_layers", "full recomputation of some layers", "leave recompute_layers out");
     const auto recomputes = [&](Recompute wanted) {
         return std::any_of(plan.recompute.begin(), plan.recompute.end(),
@@ -320,13 +330,13 @@ void read_placement(Reader& document, Plan& plan, const Platform& platform) {
 }  // namespace
 
 std::string_view name_of(ScheduleKind kind) {
-    for (const auto& [name, value] : kSchedules)
+    for (const auto& [name, value] : kScheduleNames)
         if (value == kind) return name;
     return "?";
 }
 
 std::string_view name_of(Recompute recompute) {
-    for (const auto& [name, value] : kRecompute)
+    for (const auto& [name, value] : kRecomputeNames)
         if (value == recompute) return name;
     return "?";
 }
@@ -345,10 +355,11 @@ std::string_view name_of(RecomputeModule module) {
 
 Recompute Plan::recompute_at(int stage, std::int64_t chain_index) const {
     const Recompute mode = recompute[static_cast<std::size_t>(stage)];
-    if (mode != Recompute::full || recompute_layers == 0) return mode;
+    const std::int64_t most = recomputed_layers(stage);
+    if (mode != Recompute::full || most == 0) return mode;
     for (const ChainRange& range : stages[static_cast<std::size_t>(stage)])
         if (chain_index >= range.first && chain_index < range.last)
-            return chain_index - std::max<std::int64_t>(range.first, 1) < recompute_layers ? mode : Recompute::none;
+            return chain_index - std::max<std::int64_t>(range.first, 1) < most ? mode : Recompute::none;
     return mode;
 }
 
@@ -390,7 +401,7 @@ Plan read_plan(Reader document, const Workload& workload, const Platform& platfo
         document.fail("sequence_parallel", "experts that are spread over tensor-parallel ranks need it",
                       "use sequence_parallel=on or etp=tp");
     plan.schedule = document.one_of_or<ScheduleKind>(
-        "schedule", kSchedules, plan.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
+        "schedule", kScheduleNames, plan.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
     if (v_shaped(plan.schedule) && !document.has("vpp")) plan.vpp = 2;
     read_zero(document, plan, software);
     read_recompute(document, plan);
@@ -432,7 +443,11 @@ std::string summary(const Plan& plan) {
     if (plan.tp > 1) text += fmt::format(" sequence_parallel={}", plan.sequence_parallel ? "on" : "off");
     if (plan.dp > 1 || plan.copies() > 1) text += fmt::format(" zero={}", plan.zero);
     if (plan.fsdp > 0) text += fmt::format(" fsdp={}", plan.fsdp);
-    if (plan.recompute_layers > 0) text += fmt::format(" recompute_layers={}", plan.recompute_layers);
+    if (!plan.recompute_layers.empty()) {
+        const auto& layers = plan.recompute_layers;
+        const bool same = std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) == layers.end();
+        text += fmt::format(" recompute_layers={}", same ? std::to_string(layers.front()) : "per-stage");
+    }
     if (plan.lora > 0) text += fmt::format(" lora={}", plan.lora);
     if (plan.offload > 0) text += fmt::format(" offload={}", plan.offload);
     if (plan.offload_optimizer > 0) text += fmt::format(" offload_optimizer={}", plan.offload_optimizer);
@@ -440,6 +455,11 @@ std::string summary(const Plan& plan) {
     if (plan.outer_steps > 0)
         text += fmt::format(" outer_steps={} outer_replicas={}", plan.outer_steps, plan.outer_replicas);
     if (plan.outer_overlap > 0) text += fmt::format(" outer_overlap={}", plan.outer_overlap);
+    if (!plan.devices.empty())
+        text += " placement=explicit";
+    else if (plan.order != Plan{}.order)
+        text += fmt::format(" placement={}", plan.order);
+    if (plan.idle_devices > 0) text += fmt::format(" idle_devices={}", plan.idle_devices);
     return text;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,15 @@
 namespace plansim {
 
 enum class Recompute { none, selective, full };
+inline constexpr std::array<std::pair<std::string_view, Recompute>, 3> kRecomputeNames{
+    {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}};
+inline constexpr std::array<std::pair<std::string_view, ScheduleKind>, 6> kScheduleNames{
+    {{"gpipe", ScheduleKind::gpipe},
+     {"1f1b", ScheduleKind::one_f_one_b},
+     {"interleaved", ScheduleKind::interleaved},
+     {"zb-h1", ScheduleKind::zb_h1},
+     {"zb-v", ScheduleKind::zb_v},
+     {"dualpipe", ScheduleKind::dualpipe}}};
 std::string_view name_of(Recompute recompute);
 /// What selective recomputation computes again; bits of Plan::recompute_modules.
 enum class RecomputeModule : unsigned {
@@ -91,10 +101,11 @@ struct Plan {
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     std::vector<Recompute> recompute;  // one per stage (pp entries)
     RecomputeModules recompute_modules = static_cast<unsigned>(RecomputeModule::core_attn);  // of selective
-    std::int64_t recompute_layers = 0;            // full: only so many layers of each chunk; 0: all
+    std::vector<std::int64_t> recompute_layers;   // full, per stage: only so many layers of each chunk; 0 or empty: all
     std::vector<std::vector<ChainRange>> stages;  // stages[stage][chunk]; see PipelineShape for the virtual stage
     std::string order = "tp-cp-ep-dp-pp";         // rank order, fastest first; ignored if `devices` is given
     std::vector<std::int64_t> devices;            // explicit device of each rank (rank order tp-cp-ep-dp-pp), or empty
+    int idle_devices = 0;                         // of the platform that hold no rank: the last ones
 
     [[nodiscard]] int ranks() const { return tp * cp * dp * pp; }
     [[nodiscard]] std::int64_t microbatches() const { return gbs / (mbs * dp); }
@@ -106,6 +117,9 @@ struct Plan {
     /// Ranks that share what ZeRO shards; experts have groups of their own.
     [[nodiscard]] int owners() const { return zero == 0 ? 1 : fsdp == 0 ? data_ranks() : fsdp; }
     [[nodiscard]] int expert_owners() const { return zero == 0 ? 1 : std::min(owners(), expert_data_ranks()); }
+    [[nodiscard]] std::int64_t recomputed_layers(int stage) const {
+        return recompute_layers.empty() ? 0 : recompute_layers[static_cast<std::size_t>(stage)];
+    }
     [[nodiscard]] Recompute recompute_at(int stage, std::int64_t chain_index) const;
     [[nodiscard]] int virtual_stages() const { return pp * vpp; }
     [[nodiscard]] int copies() const { return copies_of(schedule); }
@@ -121,9 +135,9 @@ struct Plan {
 };
 
 /// Reads a plan document or an inline plan, fills in what is left out and checks it against the other documents.
-/// Defaults: degrees 1 except dp = devices / (tp * pp * cp), gbs of the workload, schedule 1f1b (interleaved if
-/// vpp > 1), vpp 2 for zb-v and dualpipe, recompute none, the profile's sequence_parallel and zero, stages as even as
-/// possible, Megatron's rank order.
+/// Defaults: degrees 1 except dp = devices / (tp * pp * cp), no idle devices, gbs of the workload, schedule 1f1b
+/// (interleaved if vpp > 1), vpp 2 for zb-v and dualpipe, recompute none, the profile's sequence_parallel and zero,
+/// stages as even as possible, Megatron's rank order.
 Plan read_plan(Reader document, const Workload& workload, const Platform& platform, const Software& software);
 std::string to_yaml(const Plan& plan, const Workload& workload);
 /// The keys of a plan document in order, for any writer.

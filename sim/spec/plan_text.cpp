@@ -167,7 +167,12 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
         fields.emplace_back("recompute", recompute.front());
     else
         fields.emplace_back("recompute", recompute);
-    if (plan.recompute_layers > 0) fields.emplace_back("recompute_layers", plan.recompute_layers);
+    if (const auto& layers = plan.recompute_layers; !layers.empty()) {
+        if (std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) == layers.end())
+            fields.emplace_back("recompute_layers", layers.front());
+        else
+            fields.emplace_back("recompute_layers", layers);
+    }
     if (plan.recompute_modules != static_cast<unsigned>(RecomputeModule::core_attn)) {
         std::vector<std::string> modules;
         for (unsigned bit = 1; bit <= static_cast<unsigned>(RecomputeModule::products); bit *= 2)
@@ -183,6 +188,7 @@ std::vector<std::pair<std::string, PlanValue>> plan_fields(const Plan& plan, con
         fields.emplace_back("placement", plan.order);
     else
         fields.emplace_back("placement", plan.devices);
+    if (plan.idle_devices > 0) fields.emplace_back("idle_devices", std::int64_t{plan.idle_devices});
     return fields;
 }
 

@@ -352,14 +352,14 @@ TEST(Documents, DegreesMustFitTheModelAndTheDevices) {
     expect_plan_rejected(
         "tp: 3\n",
         "FILE:1:1: error: tp: tp 3 x pp 1 x cp 1 x dp 2 = 6 ranks, but the platform has 8 devices; let "
-        "the degrees multiply to the devices, or give --devices\n"
+        "the degrees multiply to the devices, or give --devices or idle_devices\n"
         "FILE:1:1: error: tp: 16 attention heads are not divisible by tp 3; tp must divide heads\n"
         "FILE:1:1: error: sequence_parallel: a sequence of 512 is not divisible by tp 3; use "
         "sequence_parallel=off");
     expect_plan_rejected(
         "dp: 4\n",
         "FILE:1:1: error: dp: tp 1 x pp 1 x cp 1 x dp 4 = 4 ranks, but the platform has 8 devices; let "
-        "the degrees multiply to the devices, or give --devices");
+        "the degrees multiply to the devices, or give --devices or idle_devices");
     expect_plan_rejected(
         "mbs: 3\n",
         "FILE:1:1: error: mbs: a global batch of 4096 does not divide into dp 8 x mbs 3; use a gbs that "

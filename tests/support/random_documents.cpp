@@ -151,20 +151,33 @@ Case random_case() {
     for (const std::int64_t tp : {1, 2, 4, 8})
         for (const std::int64_t pp : {1, 2, 4})
             if (devices % (tp * pp) == 0 && (tp == 1 || transformer)) degrees.push_back({tp, pp, devices / tp / pp});
-    const auto [tp, pp, dp] = pick_from(degrees);
+    auto [tp, pp, dp] = pick_from(degrees);
+    std::string idle;
+    if (dp % 2 == 0 && pick(0, 3) == 0) {
+        dp /= 2;
+        idle = " idle_devices=" + std::to_string(devices / 2);
+    }
     const std::int64_t mbs = pick_from<std::int64_t>({1, 2});
     std::vector<std::string> schedules{"gpipe", "1f1b", "zb-h1"};
     if (pp > 1) schedules.emplace_back("dualpipe");
     if (pp > 1 && 2 * pp <= (transformer ? 4 : 8)) schedules.insert(schedules.end(), {"interleaved", "zb-v"});
     const std::string schedule = pick_from(schedules);
     const bool dualpipe = schedule == "dualpipe";
+    const auto per_stage = [&](auto value) {
+        std::string list = "[";
+        for (int stage = 0; stage < pp; ++stage)
+            list += std::string(stage > 0 ? "," : "") + value();
+        return list + "]";
+    };
     const bool whole = schedule == "gpipe" || schedule == "1f1b" || schedule == "interleaved";  // backward passes
     const std::int64_t microbatches = dualpipe ? 2 * pp * pick(1, 2) : pp * pick(1, 3);
     result.plan = "tp=" + std::to_string(tp) + " pp=" + std::to_string(pp) + " dp=" + std::to_string(dp) +
                   " mbs=" + std::to_string(mbs) + " gbs=" + std::to_string(mbs * dp * microbatches) +
-                  " schedule=" + schedule + " recompute=" + (whole && flip() ? "full" : "none") +
+                  " schedule=" + schedule +
+                  " recompute=" + (whole ? per_stage([] { return flip() ? "full" : "none"; }) : "none") +
+                  (whole && flip() ? " recompute_layers=" + per_stage([] { return std::to_string(pick(0, 2)); }) : "") +
                   " zero=" + ((dp > 1 || dualpipe) && flip() ? "1" : "0") +
-                  " placement=" + pick_from<std::string>({"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-dp-tp-cp-ep"});
+                  " placement=" + pick_from<std::string>({"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-dp-tp-cp-ep"}) + idle;
     if (schedule == "interleaved") result.plan += " vpp=2";
     if (tp > 1) result.plan += std::string(" sequence_parallel=") + (flip() ? "on" : "off");
     return result;
